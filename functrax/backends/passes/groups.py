@@ -21,6 +21,7 @@ from functrax.core.ir.jaxpr import Atom, Eqn, Jaxpr, Var
 from functrax.core.prims.control import Grouping
 from functrax.core.prims.reindex import Reindexing
 from functrax.core.tracing.primitive import Avals
+from functrax.core.tracing.stage import live_eqns
 from functrax.core.types.aval import ShapedArray
 
 
@@ -119,7 +120,7 @@ def parts_of(jaxpr: Jaxpr) -> list[Eqn]:
       views that both need; groups of one equation each, if it has little else than views.
     """
     eqns = jaxpr.eqns
-    first, second = eqns[: len(eqns) // 2], eqns[len(eqns) // 2 :]
+    first, second = list(eqns[: len(eqns) // 2]), list(eqns[len(eqns) // 2 :])
     needed = {x for eqn in second for x in eqn.invars}
     views = []
     for eqn in reversed(first):
@@ -129,27 +130,17 @@ def parts_of(jaxpr: Jaxpr) -> list[Eqn]:
     results = set(jaxpr.outvars)
     passed = needed.difference(v for eqn in views for v in eqn.outvars) | results
     outputs = [v for eqn in first for v in eqn.outvars if v in passed]
-    parts = [(_leading_to(outputs, first), outputs)]
+    parts = [(live_eqns(first, outputs, effects=False), outputs)]
     results.difference_update(outputs)
-    second = (*reversed(views), *second)
+    second = [*reversed(views), *second]
     parts.append((second, [v for eqn in second for v in eqn.outvars if v in results]))
     if not outputs or len(second) == len(eqns):
-        parts = [((eqn,), list(eqn.outvars)) for eqn in eqns]
+        parts = [([eqn], list(eqn.outvars)) for eqn in eqns]
     return [
         grouped(fused, each, values, each[-1].primitive.name, each[-1].source)
         for each, values in parts
         if values
     ]
-
-
-def _leading_to(values: Sequence[Var], eqns: Sequence[Eqn]) -> tuple[Eqn, ...]:
-    needed: set[Atom] = set(values)
-    kept = []
-    for eqn in reversed(eqns):
-        if not needed.isdisjoint(eqn.outvars):
-            kept.append(eqn)
-            needed.update(eqn.invars)
-    return tuple(reversed(kept))
 
 
 #: Programs of groups, by what they do and where it stands: equal groups share one, and with it

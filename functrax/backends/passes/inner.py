@@ -1,12 +1,26 @@
-"""Programs inside equations, which passes treat as the program around them, and their equations."""
+"""What passes write alike: equations of other operands, programs of other equations.
+
+Programs inside equations are treated as the program around them (:func:`with_programs`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from functrax.backends.passes.groups import contraction
-from functrax.core.ir.jaxpr import Eqn, Jaxpr, all_eqns
+from functrax.core.ir.jaxpr import Atom, Eqn, Jaxpr, all_eqns
+
+_NOTHING: Mapping[Atom, Atom] = MappingProxyType({})
+
+
+def renamed(eqn: Eqn, env: Mapping[Atom, Atom]) -> Eqn:
+    """The equation with what ``env`` has in place of operands; the same object if that is none."""
+    if not env or env.keys().isdisjoint(eqn.invars):
+        return eqn
+    invars = [env.get(x, x) for x in eqn.invars]
+    return Eqn(eqn.primitive, invars, eqn.outvars, eqn.params, eqn.source)
 
 
 def with_programs(eqn: Eqn, function: Callable[[Jaxpr], Jaxpr]) -> Eqn:
@@ -58,8 +72,13 @@ def with_bodies(eqns: Iterable[Eqn], function: Callable[[Jaxpr], Jaxpr]) -> list
     return [e if e.primitive is contraction else with_programs(e, function) for e in eqns]
 
 
-def with_eqns(jaxpr: Jaxpr, eqns: Sequence[Eqn]) -> Jaxpr:
-    """The program with other equations; the same object if they are those it has."""
-    if len(eqns) == len(jaxpr.eqns) and all(a is b for a, b in zip(eqns, jaxpr.eqns)):
+def with_eqns(jaxpr: Jaxpr, eqns: Sequence[Eqn], env: Mapping[Atom, Atom] = _NOTHING) -> Jaxpr:
+    """The program with other equations, and with what ``env`` has in place of results.
+
+    It is the same object if nothing differs.
+    """
+    same = len(eqns) == len(jaxpr.eqns) and all(a is b for a, b in zip(eqns, jaxpr.eqns))
+    if same and not env:
         return jaxpr
-    return Jaxpr((), jaxpr.invars, jaxpr.outvars, eqns, jaxpr.name, jaxpr.arg_names)
+    outvars = [env.get(x, x) for x in jaxpr.outvars]
+    return Jaxpr((), jaxpr.invars, outvars, eqns, jaxpr.name, jaxpr.arg_names)

@@ -9,8 +9,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from typing import Final
 
 from functrax.core.ir.jaxpr import Eqn, Var
+
+#: How far passes look, which bounds the time that they take: how many equations back a rule looks,
+#: how often it rewrites one, and how many ways to do something are tried.
+EFFORT: Final = 8
 
 
 class Rewrites:

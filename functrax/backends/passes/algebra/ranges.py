@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import Any, Final, NamedTuple
 
 from functrax.backends.passes.algebra.rule import Made
+from functrax.backends.passes.rewrites import EFFORT
 from functrax.core.ir.jaxpr import Atom, Eqn, Literal
 from functrax.core.prims.arithmetic import add, clamp, max_, min_, rem, select_n, sub
 from functrax.core.prims.comparisons import and_, eq, ge, gt, le, lt, ne
@@ -22,9 +23,6 @@ from functrax.core.tracing.primitive import Primitive
 from functrax.core.types import dtypes
 from functrax.core.types.aval import ShapedArray
 from functrax.core.types.symbolic_sizes import Recorded
-
-#: How many equations deep a range is looked for.
-_DEPTH: Final = 8
 
 
 class Range(NamedTuple):
@@ -47,7 +45,7 @@ class Range(NamedTuple):
         return Range(min(self.least, o.least), max(self.most, o.most))
 
 
-def range_of(x: Atom, made: Made, depth: int = _DEPTH) -> Range | None:
+def range_of(x: Atom, made: Made, depth: int = EFFORT) -> Range | None:
     """The range of an integer or truth value; None of other dtypes.
 
     Args:

@@ -12,12 +12,13 @@ The rules are in ``passes/algebra/rule_table.py``;
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any, TypeAlias
 
 from functrax.backends.passes.algebra.rule import Made, New, Rule
 from functrax.backends.passes.algebra.rule_table import RULES
-from functrax.backends.passes.inner import with_programs
-from functrax.backends.passes.rewrites import Rewrites
+from functrax.backends.passes.inner import renamed, with_eqns, with_programs
+from functrax.backends.passes.rewrites import EFFORT, Rewrites
 from functrax.core.ir.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
 from functrax.core.prims.reindex import broadcast_in_dim
 from functrax.core.tracing.primitive import Primitive
@@ -26,41 +27,24 @@ from functrax.core.types.aval import ShapedArray
 #: How often one equation may be rewritten.
 _MAX_STEPS = 8
 
-
 #: Whether a primitive knows when it does nothing; its rules; those for operands without a number.
 Plan: TypeAlias = "tuple[bool, Sequence[Rule], Sequence[Rule]]"
-_plans: dict[Primitive, Plan | None] = {}
 
 
-def _plan(primitive: Primitive) -> Plan | None:
-    """What is tried on a primitive's equations; None for nothing."""
+@cache
+def _plan(primitive: Primitive) -> Plan:
+    """What is tried on a primitive's equations."""
     knows = type(primitive).simplify is not Primitive.simplify
     rules = [rule for rule in RULES if rule.is_about(primitive)]
-    plan = knows, rules, [rule for rule in rules if not rule.constant]
-    found = _plans[primitive] = plan if knows or rules else None
-    return found
+    return knows, rules, [rule for rule in rules if not rule.constant]
 
 
 def simplify(jaxpr: Jaxpr, rewrites: Rewrites) -> Jaxpr:
     """The program with each equation as simple as the rules make it."""
     work = _Simplification(rewrites)
-    eqns, made, env = work.eqns, work.made, work.env
     for eqn in jaxpr.eqns:
-        primitive = eqn.primitive
-        plan = _plans[primitive] if primitive in _plans else _plan(primitive)
-        if env and not env.keys().isdisjoint(eqn.invars):
-            invars = [env.get(x, x) for x in eqn.invars]
-            eqn = Eqn(primitive, invars, eqn.outvars, eqn.params, eqn.source)
-        if plan is not None or primitive.holds_programs:
-            work.visit(eqn)
-            continue
-        eqns.append(eqn)
-        for v in eqn.outvars:
-            made[v] = eqn
-    if not work.changed:
-        return jaxpr
-    outvars = [work.env.get(x, x) for x in jaxpr.outvars]
-    return Jaxpr((), jaxpr.invars, outvars, work.eqns, jaxpr.name, jaxpr.arg_names)
+        work.visit(renamed(eqn, work.env))
+    return with_eqns(jaxpr, work.eqns, work.env)
 
 
 class _Simplification:
@@ -70,7 +54,6 @@ class _Simplification:
       made: for each variable the equation that makes it.
       env: what stands for the variables whose equations went.
       eqns: the equations so far.
-      changed: whether they differ from those of the source.
     """
 
     def __init__(self, rewrites: Rewrites) -> None:
@@ -78,24 +61,18 @@ class _Simplification:
         self.made = Made()
         self.env: dict[Atom, Atom] = {}
         self.eqns: list[Eqn] = []
-        self.changed = False
 
     def visit(self, eqn: Eqn) -> None:
         """Write an equation, or what stands for it."""
-        for _ in range(_MAX_STEPS):
+        for _ in range(EFFORT):
             found = self._rewritten(eqn)
             if found is None:
                 break
-            self.changed = True
             if type(found) is not Eqn:
                 self.env[eqn.outvars[0]] = found
                 return
             eqn = found
-        if eqn.primitive.holds_programs:
-            inner = with_programs(eqn, lambda program: simplify(program, self.rewrites))
-            self.changed = self.changed or inner is not eqn
-            eqn = inner
-        self._write(eqn)
+        self._write(with_programs(eqn, lambda program: simplify(program, self.rewrites)))
 
     def _write(self, eqn: Eqn) -> None:
         self.eqns.append(eqn)
@@ -104,20 +81,16 @@ class _Simplification:
 
     def _rewritten(self, eqn: Eqn) -> Any:
         """The equation, or the value, in place of one; None if no rule applies."""
-        primitive = eqn.primitive
-        plan = _plans[primitive] if primitive in _plans else _plan(primitive)
-        if plan is None or len(eqn.outvars) != 1:
+        knows, rules, others = _plan(eqn.primitive)
+        if not (knows or rules) or len(eqn.outvars) != 1:
             return None
-        knows, rules, others = plan
         aval = eqn.outvars[0].aval
         if knows:
-            value = primitive.simplify(*eqn.invars, **eqn.params)
+            value = eqn.primitive.simplify(*eqn.invars, **eqn.params)
             if value is not None and self._fits(value, aval):
                 if self.rewrites.allow("nothing to do", eqn):
                     return self._in_place(value, eqn)
-        if not rules:
-            return None
-        for rule in rules if Literal in [type(x) for x in eqn.invars] else others:
+        for rule in rules if Literal in map(type, eqn.invars) else others:
             value = rule.apply(eqn, self.made)
             if value is None or not self._fits(value, aval):
                 continue

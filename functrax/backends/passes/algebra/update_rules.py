@@ -14,11 +14,12 @@ Start at :func:`choice_of_update`, which is a row of ``passes/algebra/rule_table
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
 from functrax.backends.passes.algebra.rule import Made, New
+from functrax.backends.passes.rewrites import EFFORT
 from functrax.core.index.expr import IndexExpr, Load
 from functrax.core.ir.jaxpr import Atom, Eqn, Literal
 from functrax.core.prims.arithmetic import clamp, select_n
@@ -26,9 +27,6 @@ from functrax.core.prims.mapped import reindex, scatter
 from functrax.core.prims.reduce import op_identity
 from functrax.core.prims.reindex import reshape
 from functrax.core.types import dtypes
-
-#: How many updates after one another are looked at.
-_MOST: Final = 3
 
 
 def choice_of_update(eqn: Eqn, made: Made) -> Any:
@@ -47,7 +45,7 @@ def choice_of_update(eqn: Eqn, made: Made) -> Any:
 
 def _are_updates(x: Atom, updated: Atom, made: Made) -> bool:
     """Whether an array is ``x`` with few of its elements updated."""
-    for _ in range(_MOST):
+    for _ in range(EFFORT):
         eqn = made.by(scatter, updated)
         if eqn is None or not _is_small(eqn) or _unchanging(eqn) is None:
             return False

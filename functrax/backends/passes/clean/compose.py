@@ -19,7 +19,7 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from functrax.backends.passes.inner import with_programs
+from functrax.backends.passes.inner import renamed, with_eqns, with_programs
 from functrax.backends.passes.rewrites import Rewrites
 from functrax.backends.reference import strided
 from functrax.core.index.expr import Condition, Dim
@@ -49,26 +49,18 @@ def compose(jaxpr: Jaxpr, rewrites: Rewrites) -> Jaxpr:
     made: dict[Atom, Eqn] = {}
     env: dict[Atom, Atom] = {}
     eqns: list[Eqn] = []
-    changed = False
-    for eqn in jaxpr.eqns:
-        if env and not env.keys().isdisjoint(eqn.invars):
-            invars = [env.get(x, x) for x in eqn.invars]
-            eqn = Eqn(eqn.primitive, invars, eqn.outvars, eqn.params, eqn.source)
-        if isinstance(eqn.primitive, Reindexing):
-            new = _composed(eqn, made, rewrites)
-            if type(new) is not Eqn:
-                env[eqn.outvars[0]] = new
-                changed = True
-                continue
+    for old in jaxpr.eqns:
+        eqn = renamed(old, env)
+        if not isinstance(eqn.primitive, Reindexing):
+            eqns.append(with_programs(eqn, lambda inner: compose(inner, rewrites)))
+            continue
+        new = _composed(eqn, made, rewrites)
+        if type(new) is Eqn:
             made[eqn.outvars[0]] = new
+            eqns.append(new)
         else:
-            new = with_programs(eqn, lambda inner: compose(inner, rewrites))
-        changed = changed or new is not eqn
-        eqns.append(new)
-    if not changed:
-        return jaxpr
-    outvars = [env.get(x, x) for x in jaxpr.outvars]
-    return Jaxpr((), jaxpr.invars, outvars, eqns, jaxpr.name, jaxpr.arg_names)
+            env[eqn.outvars[0]] = new
+    return with_eqns(jaxpr, eqns, env)
 
 
 def _composed(eqn: Eqn, made: dict[Atom, Eqn], rewrites: Rewrites) -> Any:

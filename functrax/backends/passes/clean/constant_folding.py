@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from functrax.backends.passes.inner import with_programs
+from functrax.backends.passes.inner import renamed, with_eqns, with_programs
 from functrax.backends.passes.rewrites import Rewrites
 from functrax.core.ir.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
 from functrax.core.options.config import state as options
@@ -36,11 +36,8 @@ def constant_folding(jaxpr: Jaxpr, rewrites: Rewrites) -> Jaxpr:
     """The program with constants in place of what is known."""
     work = _Folding(rewrites)
     for eqn in jaxpr.eqns:
-        work.visit(eqn)
-    if not work.changed:
-        return jaxpr
-    outvars = [work.env.get(x, x) for x in jaxpr.outvars]
-    return Jaxpr((), jaxpr.invars, outvars, work.eqns, jaxpr.name, jaxpr.arg_names)
+        work.visit(renamed(eqn, work.env))
+    return with_eqns(jaxpr, work.eqns, work.env)
 
 
 class _Folding:
@@ -50,7 +47,6 @@ class _Folding:
       known: of some variables the one number that they are full of, or the array.
       env: numbers in place of scalar variables.
       eqns: the equations so far.
-      changed: whether they differ from those of the source.
     """
 
     def __init__(self, rewrites: Rewrites) -> None:
@@ -58,19 +54,11 @@ class _Folding:
         self.known: dict[Atom, Any] = {}
         self.env: dict[Atom, Atom] = {}
         self.eqns: list[Eqn] = []
-        self.changed = False
 
     def visit(self, eqn: Eqn) -> None:
         """Write an equation, folded."""
-        primitive = eqn.primitive
-        if primitive.holds_programs:
-            inner = with_programs(eqn, lambda program: constant_folding(program, self.rewrites))
-            self.changed = self.changed or inner is not eqn
-            eqn = inner
-        invars = eqn.invars
-        if self.env and not self.env.keys().isdisjoint(invars):
-            invars = tuple([self.env.get(x, x) for x in invars])
-            eqn = Eqn(primitive, invars, eqn.outvars, eqn.params, eqn.source)
+        eqn = with_programs(eqn, lambda program: constant_folding(program, self.rewrites))
+        primitive, invars = eqn.primitive, eqn.invars
         elementwise = isinstance(primitive, Elementwise)
         followed = elementwise or isinstance(primitive, (Reindexing, ReindexReduce))
         if followed and len(eqn.outvars) == 1:
@@ -79,12 +67,9 @@ class _Folding:
             looked_at = (
                 invars[:1] if primitive is reindex and self._is_number(invars[0]) else invars
             )
-            for x in looked_at:
-                if type(x) is not Literal and x not in known:
-                    break
-            else:
-                if self._all_known(eqn, looked_at):
-                    return
+            all_known = all(type(x) is Literal or x in known for x in looked_at)
+            if all_known and self._replaced(eqn, looked_at):
+                return
             rounded = options.strict and not primitive.exact
             if elementwise and not rounded and not known.keys().isdisjoint(invars):
                 eqn = self._numbers_as_operands(eqn)
@@ -93,7 +78,7 @@ class _Folding:
     def _is_number(self, x: Atom) -> bool:
         return type(self.known.get(x)) is Literal
 
-    def _all_known(self, eqn: Eqn, operands: Sequence[Atom]) -> bool:
+    def _replaced(self, eqn: Eqn, operands: Sequence[Atom]) -> bool:
         """Note the value of an equation; whether a constant was written in its place."""
         out = eqn.outvars[0]
         found = _value(eqn, [x if type(x) is Literal else self.known[x] for x in operands])
@@ -111,7 +96,6 @@ class _Folding:
             return False
         if not self.rewrites.allow("a constant", eqn):
             return False
-        self.changed = True
         if shape:
             self.known[out] = found
             self.eqns.append(Eqn(broadcast_in_dim, (found,), (out,), params, eqn.source))
@@ -121,15 +105,12 @@ class _Folding:
 
     def _numbers_as_operands(self, eqn: Eqn) -> Eqn:
         """An elementwise equation with numbers for the operands that are full of one."""
-        operands = []
-        for x in eqn.invars:
-            operands.append(self.known[x] if self._is_number(x) else x)
+        operands = [self.known[x] if self._is_number(x) else x for x in eqn.invars]
         left = any(type(x) is Var for x in operands)
         if not left or operands == list(eqn.invars):
             return eqn
         if not self.rewrites.allow("a constant operand", eqn):
             return eqn
-        self.changed = True
         return Eqn(eqn.primitive, operands, eqn.outvars, eqn.params, eqn.source)
 
 

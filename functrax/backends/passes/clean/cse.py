@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from functrax.backends.passes.inner import with_programs
+from functrax.backends.passes.inner import renamed, with_eqns, with_programs
 from functrax.backends.passes.rewrites import Rewrites
 from functrax.core.ir.jaxpr import Atom, Eqn, Jaxpr
 from functrax.core.tracing.primitive import Primitive
@@ -17,33 +17,19 @@ from functrax.core.tracing.primitive import Primitive
 def cse(jaxpr: Jaxpr, rewrites: Rewrites) -> Jaxpr:
     """The program with each value computed once."""
     known: dict[Any, Eqn] = {}
-    renamed: dict[Atom, Atom] = {}
+    env: dict[Atom, Atom] = {}
     eqns: list[Eqn] = []
-    changed = False
-    for eqn in jaxpr.eqns:
+    for old in jaxpr.eqns:
+        eqn = with_programs(renamed(old, env), lambda inner: cse(inner, rewrites))
         primitive = eqn.primitive
-        invars = eqn.invars
-        if renamed and not renamed.keys().isdisjoint(invars):
-            invars = tuple([renamed.get(x, x) for x in invars])
-            eqn = Eqn(primitive, invars, eqn.outvars, eqn.params, eqn.source)
-        if primitive.holds_programs:
-            smaller = with_programs(eqn, lambda inner: cse(inner, rewrites))
-            changed = changed or smaller is not eqn
-            eqn = smaller
-        if primitive.shareable and not (
-            not primitive.pure and primitive.has_side_effects(eqn.params)
-        ):
-            key = (primitive, _ordered(primitive, invars), *eqn.params.items())
+        if primitive.shareable and (primitive.pure or not primitive.has_side_effects(eqn.params)):
+            key = (primitive, _ordered(primitive, eqn.invars), *eqn.params.items())
             first = known.setdefault(key, eqn)
             if first is not eqn and rewrites.allow("computed before", eqn):
-                renamed.update(zip(eqn.outvars, first.outvars, strict=True))
-                changed = True
+                env.update(zip(eqn.outvars, first.outvars, strict=True))
                 continue
         eqns.append(eqn)
-    if not changed:
-        return jaxpr
-    outvars = [renamed.get(x, x) for x in jaxpr.outvars]
-    return Jaxpr((), jaxpr.invars, outvars, eqns, jaxpr.name, jaxpr.arg_names)
+    return with_eqns(jaxpr, eqns, env)
 
 
 def _ordered(primitive: Primitive, invars: tuple[Atom, ...]) -> tuple[Atom, ...]:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from itertools import compress
 
-from functrax.backends.passes.inner import with_programs
+from functrax.backends.passes.inner import with_eqns, with_programs
 from functrax.backends.passes.rewrites import Rewrites
 from functrax.core.ir.jaxpr import Atom, Eqn, Jaxpr
 
@@ -15,24 +15,14 @@ def dce(jaxpr: Jaxpr, rewrites: Rewrites) -> Jaxpr:
     """The program without what its results and its effects do not need."""
     needed: set[Atom] = set(jaxpr.outvars)
     kept: list[Eqn] = []
-    changed = False
     for eqn in reversed(jaxpr.eqns):
         if needed.isdisjoint(eqn.outvars) and _removed(eqn, rewrites):
-            changed = True
             continue
         needed.update(eqn.invars)
         fewer = _of_what_is_used(eqn, needed, rewrites)
-        changed = changed or fewer is not eqn
-        eqn = fewer
-        if eqn.primitive.holds_programs:
-            smaller = with_programs(eqn, lambda inner: dce(inner, rewrites))
-            changed = changed or smaller is not eqn
-            eqn = smaller
-        kept.append(eqn)
-    if not changed:
-        return jaxpr
+        kept.append(with_programs(fewer, lambda inner: dce(inner, rewrites)))
     kept.reverse()
-    return Jaxpr((), jaxpr.invars, jaxpr.outvars, kept, jaxpr.name, jaxpr.arg_names)
+    return with_eqns(jaxpr, kept)
 
 
 def uses(eqns: Sequence[Eqn], outvars: Sequence[Atom]) -> Counter[Atom]:

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from functrax.backends.passes.inner import with_programs
+from functrax.backends.passes.inner import with_eqns, with_programs
 from functrax.backends.passes.rewrites import Rewrites
 from functrax.core.ir.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
 from functrax.core.prims.identity import optimization_barrier
@@ -28,16 +28,14 @@ from functrax.core.types.aval import ShapedArray
 def inline(jaxpr: Jaxpr, rewrites: Rewrites) -> Jaxpr:
     """The program without calls and without weak types."""
     work = _Inlining(rewrites)
-    env: dict[Atom, Atom] = {}
-    for v in jaxpr.invars:
-        if v.aval.weak_type:
-            env[v] = Var(v.aval.strip_weak_type())
-    invars = [env.get(v, v) for v in jaxpr.invars]
-    outvars = work.run(jaxpr, env, fresh=False)
-    if not work.changed and not env and outvars == list(jaxpr.outvars):
-        return jaxpr
-    variables = [v for v in invars if type(v) is Var]
-    return Jaxpr((), variables, outvars, work.eqns, jaxpr.name, jaxpr.arg_names)
+    strong: dict[Atom, Var] = {
+        v: Var(v.aval.strip_weak_type()) for v in jaxpr.invars if v.aval.weak_type
+    }
+    outvars = work.run(jaxpr, dict(strong), fresh=False)
+    if not strong and outvars == list(jaxpr.outvars):
+        return with_eqns(jaxpr, work.eqns)
+    invars = [strong.get(v, v) for v in jaxpr.invars]
+    return Jaxpr((), invars, outvars, work.eqns, jaxpr.name, jaxpr.arg_names)
 
 
 class _Inlining:
@@ -45,14 +43,12 @@ class _Inlining:
 
     Attributes:
       eqns: its equations so far.
-      changed: whether they differ from those of the source.
       recomputed: operands of the checkpoints so far.
     """
 
     def __init__(self, rewrites: Rewrites) -> None:
         self.rewrites = rewrites
         self.eqns: list[Eqn] = []
-        self.changed = False
         self.recomputed: set[Atom] = set()
 
     def run(self, jaxpr: Jaxpr, env: dict[Atom, Atom], fresh: bool) -> list[Atom]:
@@ -68,40 +64,32 @@ class _Inlining:
             invars = eqn.invars
             operands = tuple([_strong(env.get(x, x)) for x in invars])
             if primitive.holds_programs or primitive.is_written:
-                body = (
-                    primitive.written(tuple([x.aval for x in operands]))
-                    if primitive.is_written
-                    else primitive.inlines(eqn.params)
-                )
+                if primitive.is_written:
+                    body = primitive.written(tuple([x.aval for x in operands]))
+                else:
+                    body = primitive.inlines(eqn.params)
                 if body is not None and self.rewrites.allow(f"call of {body.name}", eqn):
-                    self.changed = True
                     if primitive.recomputes:
                         operands = self._apart(operands)
                     results = self.run(body, dict(zip(body.invars, operands, strict=True)), True)
                     env.update(zip(eqn.outvars, results, strict=True))
                     continue
-                inner = with_programs(eqn, lambda program: inline(program, self.rewrites))
-                self.changed = self.changed or inner is not eqn
-            else:
-                inner = eqn
+            inner = with_programs(eqn, lambda program: inline(program, self.rewrites))
             same = inner is eqn and _is_typed_as(operands, invars) and not _is_weak(eqn.outvars)
             if not same:
                 self._infer(inner, operands, env, fresh)
-            elif fresh:
-                outvars = [Var(v.aval) for v in eqn.outvars]
-                env.update(zip(eqn.outvars, outvars))
-                self.eqns.append(Eqn(primitive, operands, outvars, eqn.params, eqn.source))
-            elif operands == invars:
+            elif operands == invars and not fresh:
                 self.eqns.append(eqn)
             else:
-                self.eqns.append(Eqn(primitive, operands, eqn.outvars, eqn.params, eqn.source))
+                outvars = [Var(v.aval) for v in eqn.outvars] if fresh else eqn.outvars
+                env.update(zip(eqn.outvars, outvars) if fresh else ())
+                self.eqns.append(Eqn(primitive, operands, outvars, eqn.params, eqn.source))
         return [_strong(env.get(x, x)) for x in jaxpr.outvars]
 
     def _infer(
         self, eqn: Eqn, operands: tuple[Atom, ...], env: dict[Atom, Atom], fresh: bool
     ) -> None:
         """Write an equation whose results may have other types than before."""
-        self.changed = True
         primitive, params = eqn.primitive, eqn.params
         if params.get("weak_type"):
             params = {**params, "weak_type": False}

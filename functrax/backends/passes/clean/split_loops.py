@@ -23,7 +23,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from functrax.backends.kernels.values import reduced_axes
-from functrax.backends.passes.inner import with_programs
+from functrax.backends.passes.inner import renamed, with_eqns, with_programs
 from functrax.backends.passes.rewrites import Rewrites
 from functrax.core.ir.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
 from functrax.core.prims.arithmetic import add, mul
@@ -51,23 +51,15 @@ def split_loops(jaxpr: Jaxpr, rewrites: Rewrites) -> Jaxpr:
     """The program with what leaves its loops in front of them, and behind them."""
     new: dict[Atom, Atom] = {}
     eqns: list[Eqn] = []
-    changed = False
     for old in jaxpr.eqns:
-        eqn = with_programs(old, lambda inner: split_loops(inner, rewrites))
-        if any(x in new for x in eqn.invars):
-            invars = [new.get(x, x) for x in eqn.invars]
-            eqn = Eqn(eqn.primitive, invars, eqn.outvars, eqn.params, eqn.source)
+        eqn = renamed(with_programs(old, lambda inner: split_loops(inner, rewrites)), new)
         split = _split(eqn, rewrites) if isinstance(eqn.primitive, ScanLoop) else None
         if split is not None:
             eqns += split.eqns
             new.update(zip(eqn.outvars, split.outvars, strict=True))
         else:
             eqns.append(eqn)
-        changed = changed or split is not None or eqn is not old
-    if not changed:
-        return jaxpr
-    outvars = [new.get(x, x) for x in jaxpr.outvars]
-    return Jaxpr((), jaxpr.invars, outvars, eqns, jaxpr.name, jaxpr.arg_names)
+    return with_eqns(jaxpr, eqns, new)
 
 
 @record
@@ -466,8 +458,5 @@ def _evaluate(
 def _with_operands(program: Jaxpr, operands: Sequence[Atom]) -> Jaxpr:
     """A program whose inputs are replaced by the operands of an equation."""
     new: dict[Atom, Atom] = dict(zip(program.invars, operands, strict=True))
-    eqns = [
-        Eqn(e.primitive, [new.get(x, x) for x in e.invars], e.outvars, e.params, e.source)
-        for e in program.eqns
-    ]
+    eqns = [renamed(e, new) for e in program.eqns]
     return Jaxpr((), (), [new.get(x, x) for x in program.outvars], eqns, program.name)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from functrax.backends.kernels.values import elements_of, is_update
-from functrax.backends.passes.inner import with_programs
+from functrax.backends.passes.inner import with_eqns, with_programs
 from functrax.backends.passes.rewrites import Rewrites
 from functrax.core.ir.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
 from functrax.core.prims.convert import convert_element_type
@@ -25,20 +25,15 @@ def widen(jaxpr: Jaxpr, rewrites: Rewrites) -> Jaxpr:
     """The program with its scatters of narrow floats in float32."""
     eqns: list[Eqn] = []
     filled: dict[Atom, Eqn] = {}  # arrays full of one number, and what makes them
-    changed = False
-    for eqn in jaxpr.eqns:
-        inner = with_programs(eqn, lambda program: widen(program, rewrites))
-        if _is_narrow(inner) and rewrites.allow("in float32", inner):
-            eqns += _widened(inner, filled)
-            changed = True
+    for old in jaxpr.eqns:
+        eqn = with_programs(old, lambda program: widen(program, rewrites))
+        if _is_narrow(eqn) and rewrites.allow("in float32", eqn):
+            eqns += _widened(eqn, filled)
             continue
-        changed = changed or inner is not eqn
-        eqns.append(inner)
-        if inner.primitive is broadcast_in_dim and isinstance(inner.invars[0], Literal):
-            filled[inner.outvars[0]] = inner
-    if not changed:
-        return jaxpr
-    return Jaxpr((), jaxpr.invars, jaxpr.outvars, eqns, jaxpr.name, jaxpr.arg_names)
+        eqns.append(eqn)
+        if eqn.primitive is broadcast_in_dim and isinstance(eqn.invars[0], Literal):
+            filled[eqn.outvars[0]] = eqn
+    return with_eqns(jaxpr, eqns)
 
 
 def _is_narrow(eqn: Eqn) -> bool:

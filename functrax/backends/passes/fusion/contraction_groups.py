@@ -34,9 +34,8 @@ LOOPED = 1 << 18
 FEW_PARTS = 4
 #: The most equations in the kernel of a contraction.
 MAX_JOINED = 48
-#: The most nanoseconds that a prologue computes for an element; and how often it is computed,
-#: roughly.
-MAX_PROLOGUE, PACKINGS = 1 / 16, 2
+#: The most nanoseconds that a prologue computes for an element.
+MAX_PROLOGUE = 1 / 16
 
 
 def contraction_kernels_take(jaxpr: Jaxpr) -> bool:

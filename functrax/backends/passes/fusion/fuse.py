@@ -35,7 +35,6 @@ from functrax.backends.passes.fusion.contraction_groups import (
     contraction_kernels_take,
     contraction_with,
 )
-from functrax.backends.passes.fusion.evaluations import add_ways, recomputed, take_evaluations
 from functrax.backends.passes.fusion.kernel_graph import KernelGraph
 from functrax.backends.passes.fusion.kernel_groups import (
     REASONS,
@@ -46,14 +45,12 @@ from functrax.backends.passes.fusion.kernel_groups import (
     KernelGroup,
     Shape,
     all_fusible,
-    is_dear,
     is_view,
     moved_ns,
     nbytes,
-    work_of,
 )
-from functrax.backends.passes.fusion.kernel_spaces import COPIED, Spaces, is_row_value
-from functrax.backends.passes.fusion.kernel_views import Views
+from functrax.backends.passes.fusion.kernel_spaces import COPIED, Spaces
+from functrax.backends.passes.fusion.kernel_views import Views, recomputed, take_evaluations
 from functrax.backends.passes.fusion.recompute import recompute
 from functrax.backends.passes.groups import Group, contraction, fused, grouped
 from functrax.backends.passes.inner import once_each, with_programs
@@ -196,17 +193,11 @@ class Fusion:
             group = self.groups.get(number)
             if group is None:
                 group = self.groups[number] = KernelGroup(number, eqn)
-                group.eqns = {n}  # the number is that of the last equation
-            else:
-                group.eqns.add(n)
-                group.size += 1
-                group.writes.update(eqn.outvars)
-                group.work += work_of(eqn)
-                group.dear = group.dear or is_dear(eqn)
+            group.add(n, eqn)
             self.group_of[n] = number
             reads = self.views.reads_of(eqn)
             if group.ways or not all(reads.values()):
-                add_ways(self.views, group, eqn, reads)
+                self.views.add_ways(group, eqn, reads)
             for v, here in reads.items():
                 if v not in group.writes:
                     group.reads[v] = group.reads.get(v, True) and here
@@ -247,7 +238,7 @@ class Fusion:
     def _connect(self) -> None:
         """Edges between groups, and other equations, which are nodes that are never merged."""
         self.graph = KernelGraph()
-        self.last_effect: int | None = None
+        last_effect: int | None = None
         for number in self.groups:
             self.graph.add_node(number)
         for n, eqn in enumerate(self.eqns):
@@ -262,7 +253,9 @@ class Fusion:
                     if isinstance(x, Var):
                         self.add_edges(x, n)
                 if eqn.primitive.has_side_effects(dict(eqn.params)):
-                    self._keep_order(n)
+                    if last_effect is not None:  # they happen in the order of the program
+                        self.graph.add_edge(last_effect, n)
+                    last_effect = n
         self.graph.find_levels()
 
     def _node_of(self, n: int) -> int:
@@ -272,13 +265,6 @@ class Fusion:
             n = self.merged_into[n]
         return n
 
-    def _keep_order(self, n: int) -> None:
-        """Side effects happen in the order of the program."""
-        if self.last_effect is not None:
-            self.graph.successors[self.last_effect].add(n)
-            self.graph.predecessors[n].add(self.last_effect)
-        self.last_effect = n
-
     def add_edges(self, v: Var, n: int) -> None:
         """Edges from what computes a value; for a view that is no value, from what it reads."""
         source = self.position.get(v)
@@ -286,9 +272,7 @@ class Fusion:
             return
         node = self._node_of(source)
         if node in self.graph.predecessors:
-            if node != n:
-                self.graph.successors[node].add(n)
-                self.graph.predecessors[n].add(node)
+            self.graph.add_edge(node, n)
             return
         for x in self.eqns[source].invars:
             if isinstance(x, Var):
@@ -410,7 +394,7 @@ class Fusion:
         self.merged.append((a.number, b.number))
         writes = self._written_after(a, b)
         self.recomputed += recomputed(a, b, writes)
-        moved = any(not b.reads[w] and not is_row_value(a, w) for w in a.writes & b.reads.keys())
+        moved = any(not b.reads[w] and not a.has_for_rows(w) for w in a.writes & b.reads.keys())
         take_evaluations(a, b, writes)
         for v, here in a.reads.items():
             readers = self.readers[v]
@@ -459,16 +443,12 @@ class Fusion:
             return with_programs(eqn, self.inner)
         inside = self.views.with_views(group.eqns, group.reads)
         eqns = [self.eqns[k] for k in inside]
-        if group.center is not None:
-            return self._contraction(group, eqns, n)
-        outputs = [v for e in eqns for v in e.outvars if v in group.writes]
-        return grouped(fused, eqns, outputs, _name(eqns), self.eqns[n].source)
-
-    def _contraction(self, group: KernelGroup, eqns: list[Eqn], n: int) -> Eqn:
-        if len(eqns) == 1:
+        if group.center is not None and len(eqns) == 1:
             return eqns[0]
         outputs = [v for e in eqns for v in e.outvars if v in group.writes]
-        return contraction_with(eqns, outputs, self.eqns[n])
+        if group.center is not None:
+            return contraction_with(eqns, outputs, self.eqns[n])
+        return grouped(fused, eqns, outputs, _name(eqns), self.eqns[n].source)
 
 
 def _name(eqns: list[Eqn]) -> str:

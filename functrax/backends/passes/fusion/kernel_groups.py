@@ -127,14 +127,6 @@ def is_renaming(eqn: Eqn) -> bool:
     return tuple(sorted(dims)) == tuple(dims)
 
 
-def comes_in_parts(jaxpr: Jaxpr) -> bool:
-    """Whether there is a kernel for each remainder of the indices of the result.
-
-    So it is where the holes of a spread operand are read: by the gradient of a strided convolution.
-    """
-    return any(map(has_holes, jaxpr.eqns))
-
-
 def has_holes(eqn: Eqn) -> bool:
     """Whether an equation is a view of elements that are set apart, with a fill value between."""
     if eqn.primitive is reindex:
@@ -161,11 +153,6 @@ class Space:
     row: Shape | None = None
     operand: tuple[Shape, Shape] | None = None
 
-    def holds(self, shape: Shape) -> bool:
-        """Whether a value of this shape can leave the kernel."""
-        flat = squeezed(shape)
-        return flat in (self.full, self.row)
-
 
 class KernelGroup:
     """Equations that share a kernel.
@@ -177,8 +164,6 @@ class KernelGroup:
       ways: the ways by which it reads a value, for those that it reads through views.
       writes: the values that are used outside.
       stages: how often it goes through the rows that it reduces.
-      stage_of: in which of these, from 1 on, the values that it writes are known, if not in the
-        first one.
       update: whether it ends with a scatter.
       serial: whether that may meet an element again with each step.
       size: how many equations it computes for each element: one more often than once, if its
@@ -186,30 +171,42 @@ class KernelGroup:
       work: nanoseconds of what they compute for an element.
       dear: whether functions such as ``exp`` are among them.
       center: the contraction among the equations, if there is one.
-      in_parts: whether the result of that comes in parts (:func:`comes_in_parts`).
+      in_parts: whether there is a kernel for each remainder of the indices of its result: where
+        holes of a spread operand are read, as by the gradient of a strided convolution.
     """
 
     __slots__ = ("center", "dear", "eqns", "in_parts", "number", "reads", "serial", "size",
-                 "space", "stage_of", "stages", "update", "version", "ways", "work",
+                 "space", "stages", "update", "version", "ways", "work",
                  "writes")  # fmt: skip
 
     def __init__(self, number: int, eqn: Eqn) -> None:
         self.number = number
-        self.eqns = {number}
+        self.eqns: set[int] = set()
         self.reads: dict[Var, bool] = {}
         self.ways: dict[Var, frozenset[tuple[int, ...]]] = {}
-        self.writes = set(eqn.outvars)
+        self.writes: set[Var] = set()
         self.update = is_update(eqn)
         self.serial = self.update and is_serial(eqn)
         self.space = space_of(eqn)
-        self.size = 1
+        self.size = 0
         self.stages = 1
-        self.stage_of: dict[Var, int] = {}
-        self.work = work_of(eqn)
-        self.dear = is_dear(eqn)
+        self.work = 0.0
+        self.dear = False
         self.center = number if eqn.primitive is contraction else None
-        self.in_parts = self.center is not None and comes_in_parts(eqn.params["jaxpr"])
+        self.in_parts = self.center is not None and any(map(has_holes, eqn.params["jaxpr"].eqns))
         self.version = 0
+
+    def add(self, n: int, eqn: Eqn) -> None:
+        """Let it compute an equation of the program."""
+        self.eqns.add(n)
+        self.size += 1
+        self.writes.update(eqn.outvars)
+        self.work += target().function_ns if is_dear(eqn) else target().element_ns
+        self.dear = self.dear or is_dear(eqn)
+
+    def has_for_rows(self, v: Var) -> bool:
+        """Whether a value has one element for each row of its reductions."""
+        return squeezed(v.aval.shape) == self.space.row != self.space.full
 
 
 def space_of(eqn: Eqn) -> Space:
@@ -231,12 +228,6 @@ def is_serial(eqn: Eqn) -> bool:
         return False
     free = {e.number for e in index_map.exprs if isinstance(e, Dim)}
     return all(n == 1 for d, n in enumerate(index_map.domain) if d in free)
-
-
-def work_of(eqn: Eqn) -> float:
-    """Nanoseconds of one element of an equation."""
-    costs = target()
-    return costs.function_ns if eqn.primitive.is_function else costs.element_ns
 
 
 def is_dear(eqn: Eqn) -> bool:

@@ -21,7 +21,6 @@ from functrax.backends.passes.fusion.kernel_groups import (
     MOST_SERIAL,
     KernelGroup,
     Space,
-    is_view,
     nbytes,
     squeezed,
 )
@@ -34,11 +33,6 @@ from functrax.core.prims.mapped import scatter
 Found: TypeAlias = "tuple[Space | None, str]"
 #: An array of more bytes is not copied if a launch more spares that.
 COPIED: Final = 16384
-
-
-def is_row_value(group: KernelGroup, v: Var) -> bool:
-    """Whether a value of a group has one element for each row of its reductions."""
-    return squeezed(v.aval.shape) == group.space.row != group.space.full
 
 
 class Spaces:
@@ -91,7 +85,7 @@ class Spaces:
             return None, reason
         if a.space.full != b.space.full or a.space.row != b.space.row:
             for v in written():
-                if not space.holds(v.aval.shape):
+                if squeezed(v.aval.shape) not in (space.full, space.row):
                     return None, "shape: a value of another shape is needed outside"
         return space, ""
 
@@ -122,29 +116,19 @@ class Spaces:
         return b.space, ""
 
     def _common_space(self, a: KernelGroup, b: KernelGroup, through: list[Var]) -> Found:
-        if a.space.row is None and b.space.row is None:
-            if through or a.space.full == b.space.full:
+        if a.space.row is None:
+            if through or a.space.full in (b.space.full, b.space.row):
                 return b.space, ""
             return None, "shape: different iteration spaces"
-        if a.space.row is None:
-            return self._producer_of_reduction(a, b, through)
-        return self._after_reduction(a, b, through)
-
-    def _producer_of_reduction(self, a: KernelGroup, b: KernelGroup, through: list[Var]) -> Found:
-        """``a`` reduces nothing, ``b`` does."""
-        if through or a.space.full in (b.space.full, b.space.row):
-            return b.space, ""
-        return None, "shape: different iteration spaces"
-
-    def _after_reduction(self, a: KernelGroup, b: KernelGroup, through: list[Var]) -> Found:
-        """``a`` reduces; ``b`` may use the results in their rows, or read the rows again."""
-        again = False
+        again = False  # whether b reads the rows again, which a reduces
         for v in through:
-            if is_row_value(a, v):
-                how = self._use_of_row(a, b, v)
-                if how is None:
+            if a.has_for_rows(v):
+                if b.reads[v]:
+                    fits = b.space.row is None or b.space.operand == a.space.operand
+                else:
+                    fits = again = self._spread_only(a, b, v)
+                if not fits:
                     return None, "reduction: its result is used outside its row"
-                again = again or how == "full"
             elif not b.reads[v] or b.space.full != a.space.full:
                 return None, "reduction: a value of its rows is used elsewhere"
         if b.space.row is not None:
@@ -156,27 +140,14 @@ class Spaces:
             return None, "row: too long to be read again from the cache"
         return a.space, ""
 
-    def _use_of_row(self, a: KernelGroup, b: KernelGroup, v: Var) -> str | None:
-        """How ``b`` uses a value of one element for each row: in ``row`` s, ``full``, or not so."""
-        if b.reads[v]:
-            return "row" if b.space.row is None or b.space.operand == a.space.operand else None
-        return "full" if self._spread_only(a, b, v) else None
-
     def _spread_only(self, a: KernelGroup, b: KernelGroup, v: Var) -> bool:
         """Whether every view by which ``b`` reads ``v`` spreads it over the rows of ``a``."""
         assert a.space.operand is not None
         shape, axes = a.space.operand
         kept = [d for d in range(len(shape)) if d not in axes]
-        made = self.views.made
-        for n in b.eqns:
-            for x in self.eqns[n].invars:
-                if x in made and not self.views.spreads(x, v, shape, kept):
-                    return False
-            if is_view(self.eqns[n]) and not self.views.spreads(
-                self.eqns[n].outvars[0], v, shape, kept
-            ):
-                return False
-        return True
+        eqns = [self.eqns[n] for n in b.eqns]
+        views = {x for eqn in eqns for x in (*eqn.invars, *eqn.outvars) if x in self.views.made}
+        return all(self.views.spreads(x, v, shape, kept) for x in views)
 
     def _row_fits(self, a: KernelGroup, b: KernelGroup) -> bool:
         assert a.space.operand is not None
@@ -184,8 +155,6 @@ class Spaces:
         length = math.prod(shape[d] for d in axes)
         if options.strict and in_blocks(math.prod(shape) // length, length):
             return False  # a kernel that reads it again would reduce it in another order
-        width = 0
-        for v in {*a.reads, *b.reads}:
-            if v.aval.size >= math.prod(shape):
-                width += v.aval.dtype.itemsize
+        whole = [v for v in {*a.reads, *b.reads} if v.aval.size >= math.prod(shape)]
+        width = sum(v.aval.dtype.itemsize for v in whole)
         return length * width <= MAX_ROW

@@ -1,28 +1,36 @@
 """Views in fusion: equations that only say where values are read.
 
 Every kernel has its own copies of the views that it needs, so fusion looks through them: at which
-value is read in the end, and whether at its own points.
+value is read in the end, and whether at its own points (:meth:`Views.reads_of`).
 
-Start at :meth:`Views.reads_of`.
+What a kernel reads through views it computes at each place that reads it, if its producer is fused
+into it; and it goes through its rows once more for each number of a row that it needs on the way.
+Both are counted: for the cost of a merge (:func:`recomputed`), and so that kernels stay of bounded
+size (:func:`take_evaluations`).
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+import math
+from collections.abc import Container, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, TypeAlias
 
 from functrax.backends.kernels.lower import LEAST_SPLIT
 from functrax.backends.kernels.values import elements_of, is_update
 from functrax.backends.passes.fusion.kernel_groups import (
+    MAX_COMPUTED,
     MAX_GROUP,
+    KernelGroup,
     Shape,
     has_holes,
     is_renaming,
     is_view,
+    nbytes,
     squeezed,
 )
 from functrax.backends.passes.groups import contraction
+from functrax.backends.targets import target
 from functrax.core.ir.jaxpr import Atom, Eqn, Var
 from functrax.core.prims.mapped import reindex
 from functrax.core.prims.reindex import broadcast_in_dim
@@ -140,40 +148,39 @@ class Views:
                 reads[x] = reads.get(x, True) and here
         return reads
 
+    def seen_through(self, values: Iterable[Atom], ends: Container[Atom] = ()) -> Iterator[Eqn]:
+        """The views by which values are seen, each once; what is among ``ends`` is no view."""
+        stack, seen = list(values), set()
+        while stack:
+            x = stack.pop()
+            view = self.made.get(x) if type(x) is Var and x not in ends else None
+            if view is not None and view not in seen:
+                seen.add(view)
+                yield view
+                stack.extend(view.invars)
+
+    def _read_by(self, members: Iterable[int]) -> list[Atom]:
+        return [x for n in members for x in self.eqns[n].invars]
+
     def reads_elsewhere(self, members: Iterable[int], update: Eqn) -> bool:
         """Whether equations read an array that is updated at other places than those it is at.
 
         Such an array cannot be updated where it is, but by a kernel that comes after them.
         """
-        x, *_ = update.invars
-        stack, seen = [self.eqns[n] for n in members], set()
-        while stack:
-            eqn = stack.pop()
-            for place, y in enumerate(eqn.invars):
-                if y is x and not (eqn is update and place == 0):
-                    same = eqn.primitive is reindex and eqn.invars[1:] == update.invars[2:]
-                    if not same or eqn.params["map"].exprs != update.params["map"].exprs:
-                        return True
-                inner = self.made.get(y) if type(y) is Var and y not in seen else None
-                if inner is not None:
-                    seen.add(y)
-                    stack.append(inner)
+        x = update.invars[0]
+        there = update.invars[2:], update.params["map"].exprs
+        readers = [self.eqns[n] for n in members]
+        for eqn in (*readers, *self.seen_through(self._read_by(members))):
+            mine = x in (eqn.invars[1:] if eqn is update else eqn.invars)
+            if mine and eqn.primitive is not reindex:
+                return True
+            if mine and (eqn.invars[1:], eqn.params["map"].exprs) != there:
+                return True
         return False
 
     def with_holes(self, members: Iterable[int]) -> bool:
         """Whether equations read, by way of views, an array whose elements are set apart."""
-        stack = [x for n in members for x in self.eqns[n].invars]
-        seen: set[Atom] = set()
-        while stack:
-            x = stack.pop()
-            eqn = self.made.get(x) if type(x) is Var and x not in seen else None
-            if eqn is None:
-                continue
-            seen.add(x)
-            if has_holes(eqn):
-                return True
-            stack.extend(eqn.invars)
-        return False
+        return any(map(has_holes, self.seen_through(self._read_by(members))))
 
     def spreads(self, x: Atom, v: Var, shape: Shape, kept: list[int]) -> bool:
         """Whether ``x`` is no view of ``v``, or one that repeats its elements along their rows."""
@@ -183,7 +190,7 @@ class Views:
             if eqn is None:
                 return True
             if len(eqn.invars) != 1:
-                return not self._reaches_value(eqn, v)
+                return all(v not in view.invars for view in self.seen_through([x]))
             chain.append(eqn)
             x = eqn.invars[0]
         if x is not v:
@@ -200,32 +207,18 @@ class Views:
         used = [d for d, n in zip(eqn.params["dims"], source, strict=True) if n != 1]
         return used == [d for d in kept if shape[d] != 1]
 
-    def _reaches_value(self, eqn: Eqn, v: Var) -> bool:
-        stack = [x for x in eqn.invars if isinstance(x, Var)]
-        seen: set[Var] = set()
-        while stack:
-            x = stack.pop()
-            if x is v:
-                return True
-            view = self.made.get(x) if x not in seen else None
-            if view is not None:
-                seen.add(x)
-                stack.extend(y for y in view.invars if isinstance(y, Var))
-        return False
-
-    def with_views(self, members: Iterable[int], reads: Mapping[Var, bool]) -> list[int]:
+    def with_views(self, members: Iterable[int], reads: Container[Atom]) -> list[int]:
         """The equations ``members`` and the views between them and ``reads``, in order."""
-        found = set(members)
-        stack = [x for n in members for x in self.eqns[n].invars]
-        while stack:
-            x = stack.pop()
-            if not isinstance(x, Var) or x in reads:
-                continue
-            n = self.position.get(x, -1)
-            if n >= 0 and n not in found:
-                found.add(n)
-                stack.extend(self.eqns[n].invars)
-        return sorted(found)
+        views = self.seen_through(self._read_by(members), reads)
+        return sorted({*members, *(self.position[view.outvars[0]] for view in views)})
+
+    def add_ways(self, group: KernelGroup, eqn: Eqn, reads: Mapping[Var, bool]) -> None:
+        """An equation becomes part of a group that reads through views; before its reads change."""
+        plain = all(reads.values()) or eqn.primitive is contraction
+        ways = {} if plain else self.ways_of(eqn)
+        for v in reads:
+            known = group.ways.get(v, HERE if v in group.reads else frozenset())
+            group.ways[v] = known | ways.get(v, HERE)
 
     def clusters(self) -> dict[int, int]:
         """Elementwise equations that share a kernel in every good partition: the number of each.
@@ -270,3 +263,62 @@ class Views:
                 parent.update(dict.fromkeys(joined, n))
                 sizes[n] = 1 + sum([sizes.pop(r) for r in joined])
         return {n: root(n) for n in parent}
+
+
+def recomputed(a: KernelGroup, b: KernelGroup, written: set[Var]) -> float:
+    """What it costs that ``b`` reads values of ``a`` through views, if they are merged.
+
+    Nothing where ``a`` reduces, for rows' numbers are not computed again; and a side of a
+    contraction is computed while it is packed.
+
+    Args:
+      a: the producer.
+      b: the consumer.
+      written: what the two write together.
+
+    Returns:
+      Nanoseconds; infinity where the kernel would be too large.
+    """
+    if a.space.row is not None or b.center is not None:
+        return 0.0
+    points = math.prod(b.space.full)
+    times = places(_ways_into(a, b, written), points)
+    computed, before = times * points, math.prod(a.space.full)
+    if times == 1 and computed <= before:
+        return 0.0
+    if times * a.size + b.size > MAX_COMPUTED:
+        return math.inf
+    read = sum(map(nbytes, a.reads)) - sum(nbytes(v) for v in a.writes & b.reads.keys())
+    return max(computed - before, 0) * a.work + max(read, 0) * target().reread_ns
+
+
+def take_evaluations(a: KernelGroup, b: KernelGroup, written: set[Var]) -> None:
+    """What ``b`` computes how often, when ``a`` becomes a part of it; before its reads change."""
+    into = _ways_into(a, b, written)
+    times = places(into, math.prod(b.space.full))
+    if a.space.row is not None:
+        after = any(a.has_for_rows(v) and not b.reads[v] for v in b.reads.keys() & a.writes)
+        b.stages = a.stages + b.stages if after else max(a.stages, b.stages)
+        times += b.stages - a.stages
+    for v in a.reads:
+        if v in b.ways or v in a.ways or into != HERE:
+            known = b.ways.get(v, HERE) if v in b.reads else frozenset()
+            b.ways[v] = known | one_after_another(into, a.ways.get(v, HERE))
+    for v in a.writes:
+        b.ways.pop(v, None)
+    b.work += a.work * times
+    b.size += a.size * times
+
+
+def _ways_into(a: KernelGroup, b: KernelGroup, written: set[Var]) -> Ways:
+    """The ways by which ``a`` and ``b`` as one read what ``a`` computes.
+
+    Numbers of rows are none: they are not computed again, but rows are gone through again.
+    """
+    if not b.ways:
+        return HERE
+    read = b.reads.keys() & a.writes
+    ways = [HERE if a.has_for_rows(v) else b.ways.get(v, HERE) for v in read]
+    if all(way == HERE for way in ways):
+        return HERE
+    return frozenset().union(*ways, () if written.isdisjoint(a.writes) else HERE)

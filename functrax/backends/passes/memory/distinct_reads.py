@@ -1,9 +1,9 @@
 """How many distinct elements of its inputs a program reads.
 
 A value that is only sliced is not read whole.  What enters is a program of a group; what leaves is
-a number for each of its inputs.  In between stand *regions*: boxes of an array, each a ``range``
-for each dimension.  Where a region is not a union of boxes (a gather, a reshape of a part), the
-answer is an upper bound.
+a number for each of its inputs.  In between stand *boxes* of an array, each a ``range`` for each
+dimension, which are followed backwards through the index maps of reindexes.  Where what is read is
+not a union of boxes (a gather, a reshape of a part), the answer is an upper bound.
 
 Start at :func:`elements_read`.
 """
@@ -11,25 +11,19 @@ Start at :func:`elements_read`.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Callable, Iterable
+from itertools import pairwise
+from typing import TypeAlias
 
-import numpy as np
-
-from functrax.core.index.bounds import bounds
-from functrax.core.index.expr import Dim
+from functrax.core.index.expr import Dim, IndexExpr
 from functrax.core.index.map import IndexMap
-from functrax.core.ir.jaxpr import Eqn, Jaxpr, Var
-from functrax.core.prims.mapped import reindex
-from functrax.core.prims.reindex import broadcast_in_dim, reshape, rev, transpose
-from functrax.core.prims.slicing import concatenate, pad, slice_
-from functrax.core.tracing.primitive import Elementwise, Primitive
+from functrax.core.ir.jaxpr import Atom, Eqn, Jaxpr, Var
+from functrax.core.prims.reindex import Reindex
+from functrax.core.prims.slicing import concatenate
+from functrax.core.tracing.primitive import Elementwise
 
 #: For each dimension which indices are read.
 Box: TypeAlias = tuple[range, ...]
-
-_COUNTED = 1 << 22  # elements up to which overlapping boxes are counted exactly
-_MOST_BOXES = 64
 
 
 def elements_read(jaxpr: Jaxpr) -> list[int]:
@@ -39,188 +33,124 @@ def elements_read(jaxpr: Jaxpr) -> list[int]:
 
 
 class _Regions:
-    """The regions of a program's values that are read; found from the last equation backwards."""
+    """What of a program's values is read; found from the last equation backwards."""
 
     def __init__(self, jaxpr: Jaxpr) -> None:
-        self._boxes: dict[Var, list[Box]] = {}
-        self._others: dict[Var, int] = {}  # elements that are read at unknown places
+        self._boxes: dict[Atom, set[Box]] = {}
+        self._others: dict[Atom, int] = {}  # elements that are read at unknown places
         for x in jaxpr.outvars:
-            self._read_all(x)
+            self._read(x, [_whole(x)])
         for eqn in reversed(jaxpr.eqns):
             if any(self.count(v) for v in eqn.outvars):
                 self._equation(eqn)
 
-    def count(self, v: Var) -> int:
+    def count(self, v: Atom) -> int:
         """How many elements of a value are read, at most."""
-        size = v.aval.size
-        boxes = list(dict.fromkeys(self._boxes.get(v, ())))
-        total = sum(_volume(b) for b in boxes)
-        if len(boxes) > 1 and size <= _COUNTED:
-            mask = np.zeros(v.aval.shape, np.bool_)
-            for box in boxes:
-                mask[np.ix_(*map(list, box))] = True
-            total = int(mask.sum())
-        return min(size, total + self._others.get(v, 0))
+        found = _held_together(self._boxes.get(v, set())) + self._others.get(v, 0)
+        return min(int(v.aval.size), found)
 
-    def _read_all(self, x: Any) -> None:
+    def _read(self, x: Atom, boxes: Iterable[Box], others: int = 0) -> None:
         if isinstance(x, Var):
-            self._boxes[x] = [tuple(map(range, x.aval.shape))]
-
-    def _read(self, x: Any, boxes: Sequence[Box]) -> None:
-        if not isinstance(x, Var):
-            return
-        known = self._boxes.setdefault(x, [])
-        known.extend(b for b in boxes if _volume(b))
-        if len(known) > _MOST_BOXES:
-            self._read_all(x)
+            self._boxes.setdefault(x, set()).update(b for b in boxes if _volume(b))
+            self._others[x] = self._others.get(x, 0) + others
 
     def _equation(self, eqn: Eqn) -> None:
-        rule = _RULES.get(eqn.primitive)
-        (out, *rest) = eqn.outvars
-        if eqn.primitive is reindex and not rest:
-            self._gather(eqn)
-        elif isinstance(eqn.primitive, Elementwise):
+        out = eqn.outvars[0]
+        boxes, others = self._boxes.get(out, set()), self._others.get(out, 0)
+        if isinstance(eqn.primitive, Elementwise):
             for x in eqn.invars:  # computed where it is needed
-                self._read(x, self._boxes.get(out, []))
-                self._read_somewhere(x, self._others.get(out, 0))
-        elif rule is None:
-            for x in eqn.invars:
-                self._read_all(x)
+                self._read(x, boxes, others)
+        elif isinstance(eqn.primitive, Reindex):
+            self._through_map(eqn, eqn.primitive.index_map, boxes, others)
+        elif eqn.primitive is concatenate:
+            self._concatenate(eqn, boxes, others)
         else:
-            for x, boxes in zip(eqn.invars, rule(eqn, self._boxes.get(out, []))):
-                self._read(x, boxes)
-                self._read_somewhere(x, self._others.get(out, 0))
+            for x in eqn.invars:
+                self._read(x, [_whole(x)])
 
-    def _read_somewhere(self, x: Any, count: int) -> None:
-        """Note elements at unknown places: of an operand at most as many as of the result."""
-        if isinstance(x, Var) and count:
-            self._others[x] = self._others.get(x, 0) + count
-
-    def _gather(self, eqn: Eqn) -> None:
-        """What an affine map can meet; of others at most one element for each of the result.
+    def _through_map(
+        self, eqn: Eqn, index_map: Callable[..., IndexMap], boxes: set[Box], others: int
+    ) -> None:
+        """Of places that the map does not bound at most one for each element of the result.
 
         Indices are read whole.
         """
         x, *indices = eqn.invars
         for index in indices:
-            self._read_all(index)
-        count = self.count(eqn.outvars[0])
-        box = None if indices else _met(eqn.params["map"], x.aval.shape)
-        if box is None or _volume(box) > count:
-            self._read_somewhere(x, count)
-        else:
-            self._read(x, [box])
+            self._read(index, [_whole(index)])
+        if indices:
+            self._read(x, (), self.count(eqn.outvars[0]))
+            return
+        way = index_map(x.aval, **eqn.params)
+        for box in boxes:
+            there = _met(way, box)
+            if _volume(there) <= _volume(box):
+                self._read(x, [there])
+            else:
+                self._read(x, (), _volume(box))
+        self._read(x, (), others)
+
+    def _concatenate(self, eqn: Eqn, boxes: set[Box], others: int) -> None:
+        axis, begin = eqn.params["axis"], 0
+        for x in eqn.invars:
+            size = x.aval.shape[axis]
+            cut = [(b, _moved(b[axis], begin, size)) for b in boxes]
+            self._read(x, [(*b[:axis], r, *b[axis + 1 :]) for b, r in cut], others)
+            begin += size
 
 
-def _met(m: IndexMap, shape: tuple[int, ...]) -> Box | None:
-    """The smallest box that a map's places lie in; None if one of them is no affine index."""
-    found = []
-    for expr, size in zip(m.exprs, shape, strict=True):
-        if not all(isinstance(atom, Dim) for atom, _ in expr.terms):
-            return None
-        interval = bounds(expr, m.domain)
-        if interval is None:
-            return None
-        low, high = interval
-        step = math.gcd(*(c for _, c in expr.terms)) or 1
-        first = low if low >= 0 else low % step
-        found.append(range(first, min(high + 1, size), step))
-    return tuple(found)
+def _whole(x: Atom) -> Box:
+    return tuple(map(range, x.aval.shape))
 
 
 def _volume(box: Box) -> int:
     return math.prod(map(len, box))
 
 
-def _slice(eqn: Eqn, boxes: Sequence[Box]) -> list[list[Box]]:
-    p = eqn.params
-    found = [
-        tuple(
-            range(start + r.start * step, start + r.stop * step, r.step * step)
-            for r, start, step in zip(box, p["start"], p["strides"])
-        )
-        for box in boxes
-    ]
-    return [found]
+def _inside(first: int, last: int, step: int, size: int) -> range:
+    """What of the indices ``first, first + step, ... last`` an axis of this size has."""
+    first = first if first >= 0 else first % step
+    last = min(last, first + (size - 1 - first) // step * step)
+    return range(first, last + 1, step if last > first else 1)
 
 
-def _transpose(eqn: Eqn, boxes: Sequence[Box]) -> list[list[Box]]:
-    places = np.argsort(eqn.params["perm"])
-    return [[tuple(box[int(k)] for k in places) for box in boxes]]
+def _moved(r: range, begin: int, size: int) -> range:
+    """The indices of a range in a part of an axis, from the beginning of the part on."""
+    return _inside(r[0] - begin, r[-1] - begin, r.step, size) if r else r
 
 
-def _rev(eqn: Eqn, boxes: Sequence[Box]) -> list[list[Box]]:
-    axes, shape = eqn.params["axes"], eqn.invars[0].aval.shape
-
-    def mirrored(d: int, r: range) -> range:
-        if d not in axes or not r:
-            return r
-        return range(shape[d] - 1 - r[-1], shape[d] - r[0], r.step)
-
-    return [[tuple(mirrored(d, r) for d, r in enumerate(box)) for box in boxes]]
+def _met(m: IndexMap, box: Box) -> Box:
+    """The smallest box that a map leads a box to; whole axes where an index is not affine."""
+    return tuple([_indices(expr, box, size) for expr, size in zip(m.exprs, m.codomain)])
 
 
-def _broadcast(eqn: Eqn, boxes: Sequence[Box]) -> list[list[Box]]:
-    dims, shape = eqn.params["dims"], eqn.invars[0].aval.shape
-    return [
-        [
-            tuple(range(1) if n == 1 and box[d] else box[d] for d, n in zip(dims, shape))
-            for box in boxes
-            if _volume(box)
-        ]
-    ]
+def _indices(expr: IndexExpr, box: Box, size: int) -> range:
+    low = high = expr.const
+    step = 0
+    for atom, c in expr.terms:
+        if not isinstance(atom, Dim):
+            return range(size)
+        r = box[atom.number]
+        low += min(c * r[0], c * r[-1])
+        high += max(c * r[0], c * r[-1])
+        step = math.gcd(step, c * r.step if len(r) > 1 else 0)
+    return _inside(low, high, step or 1, size)
 
 
-def _reshape(eqn: Eqn, boxes: Sequence[Box]) -> list[list[Box]]:
-    """Exact where the whole is read, or where only dimensions of size 1 come or go."""
-    before, after = eqn.invars[0].aval.shape, eqn.outvars[0].aval.shape
-    kept = [d for d, n in enumerate(after) if n != 1]
-    if [after[d] for d in kept] != [n for n in before if n != 1]:
-        return [[tuple(map(range, before))] if any(_volume(b) for b in boxes) else []]
-    found = []
-    for box in boxes:
-        ranges = iter([box[d] for d in kept])
-        found.append(tuple(range(1) if n == 1 else next(ranges) for n in before))
-    return [found]
+def _held_together(boxes: set[Box]) -> int:
+    """How many elements are in some of the boxes; at most, where their steps differ.
 
-
-def _pad(eqn: Eqn, boxes: Sequence[Box]) -> list[list[Box]]:
-    """What of the operand a padded array shows; exact unless elements are spread."""
-    p, shape = eqn.params, eqn.invars[0].aval.shape
-    if any(p["interior"]):
-        return [[tuple(map(range, shape))]]
-    found = []
-    for box in boxes:
-        ranges = []
-        for r, low, n in zip(box, p["low"], shape):
-            inside = [k - low for k in (r[0], r[-1])] if r else [0, -1]
-            first = max(inside[0], inside[0] % r.step if inside[0] < 0 else 0)
-            ranges.append(range(first, min(inside[1] + 1, n), r.step))
-        found.append(tuple(ranges))
-    return [found]
-
-
-def _concatenate(eqn: Eqn, boxes: Sequence[Box]) -> list[list[Box]]:
-    axis, begin, found = eqn.params["axis"], 0, []
-    for x in eqn.invars:
-        size = x.aval.shape[axis]
-        part = []
-        for box in boxes:
-            r = box[axis]
-            inside = [k - begin for k in r if begin <= k < begin + size]
-            cut = range(inside[0], inside[-1] + 1, r.step) if inside else range(0)
-            part.append((*box[:axis], cut, *box[axis + 1 :]))
-        found.append(part)
-        begin += size
-    return found
-
-
-_RULES: dict[Primitive, Callable[[Eqn, Sequence[Box]], list[list[Box]]]] = {
-    slice_: _slice,
-    transpose: _transpose,
-    rev: _rev,
-    broadcast_in_dim: _broadcast,
-    reshape: _reshape,
-    pad: _pad,
-    concatenate: _concatenate,
-}
+    An axis is cut where ranges begin and end: in between, the same boxes hold all indices.
+    """
+    if len(boxes) < 2 or len({box[0].step for box in boxes if box}) != 1:
+        return sum(map(_volume, boxes))
+    total = 0
+    step = next(iter(boxes))[0].step
+    for phase in {box[0].start % step for box in boxes}:
+        ends = [(b[0].start, b[0].start + len(b[0]) * step, b) for b in boxes]
+        ends = [each for each in ends if each[0] % step == phase]
+        edges = sorted({edge for low, high, _ in ends for edge in (low, high)})
+        for here, beyond in pairwise(edges):
+            rest = {b[1:] for low, high, b in ends if low <= here < high}
+            total += (beyond - here) // step * _held_together(rest)
+    return total

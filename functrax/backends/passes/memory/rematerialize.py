@@ -19,14 +19,13 @@ from typing import Final
 from functrax.backends.cost import memory_ns
 from functrax.backends.passes.clean.dce import dce
 from functrax.backends.passes.groups import Group
+from functrax.backends.passes.inner import renamed, with_eqns
 from functrax.backends.passes.memory.costs import nbytes, operations, traffic
-from functrax.backends.passes.rewrites import Rewrites
+from functrax.backends.passes.rewrites import EFFORT, Rewrites
 from functrax.backends.targets import target
-from functrax.core.ir.jaxpr import Eqn, Jaxpr, Var
+from functrax.core.ir.jaxpr import Atom, Eqn, Jaxpr, Var
 from functrax.core.records import record
 
-#: How many values are tried at a place before it is left as it is.
-_TRIES: Final = 8
 #: The most groups that are copied for one value.
 _MOST: Final = 32
 
@@ -40,7 +39,7 @@ def rematerialize(jaxpr: Jaxpr, rewrites: Rewrites, budget: int) -> Jaxpr:
       budget: bytes that values between equations may take; where that cannot be reached, the
         program takes as few as are found.
     """
-    first = best = plan = _Plan(jaxpr, list(jaxpr.eqns))
+    best = plan = _Plan(jaxpr, list(jaxpr.eqns))
     while plan.most > budget:
         better = next(plan.better(rewrites), None)
         if better is None:
@@ -48,9 +47,7 @@ def rematerialize(jaxpr: Jaxpr, rewrites: Rewrites, budget: int) -> Jaxpr:
         plan = better
         if plan.most < best.most:  # else there are only fewer places that are as full
             best = plan
-    if best is first:
-        return jaxpr
-    return Jaxpr((), jaxpr.invars, jaxpr.outvars, best.eqns, jaxpr.name, jaxpr.arg_names)
+    return with_eqns(jaxpr, best.eqns)
 
 
 def alive(jaxpr: Jaxpr) -> int:
@@ -72,7 +69,7 @@ class _Again:
     worth: float
     use: int
     eqns: tuple[Eqn, ...]
-    renamed: Mapping[Var, Var]
+    renamed: Mapping[Atom, Atom]
 
 
 class _Plan:
@@ -119,7 +116,7 @@ class _Plan:
     def better(self, rewrites: Rewrites) -> Iterator[_Plan]:
         """Plans with less at the fullest place, or with fewer places as full as that."""
         found = sorted(filter(None, map(self._again, self._waiting())), key=lambda a: -a.worth)
-        for again in found[:_TRIES]:
+        for again in found[:EFFORT]:
             plan = self._with(again)
             if (plan.most, plan.often) < (self.most, self.often):
                 if not rewrites.allow("compute again", again.eqns[-1]):
@@ -161,22 +158,14 @@ class _Plan:
         if gain <= 0:
             return None
         ordered = sorted(copies, key=self.made.__getitem__)
-        renamed = {x: copies[x].outvars[0] for x in ordered}
-        eqns = tuple(_reading(copies[x], renamed) for x in ordered)
-        return _Again(gain / sum(map(_cost, eqns)), use, eqns, {v: renamed[v]})
+        fresh: dict[Atom, Atom] = {x: copies[x].outvars[0] for x in ordered}
+        eqns = tuple(renamed(copies[x], fresh) for x in ordered)
+        return _Again(gain / sum(map(_cost, eqns)), use, eqns, {v: fresh[v]})
 
     def _with(self, again: _Again) -> _Plan:
         """The plan with copies before a use, which that and all later ones read."""
-        later = [_reading(eqn, again.renamed) for eqn in self.eqns[again.use :]]
+        later = [renamed(eqn, again.renamed) for eqn in self.eqns[again.use :]]
         return _Plan(self.jaxpr, [*self.eqns[: again.use], *again.eqns, *later])
-
-
-def _reading(eqn: Eqn, renamed: Mapping[Var, Var]) -> Eqn:
-    """An equation that reads other variables."""
-    invars = [renamed.get(x, x) if isinstance(x, Var) else x for x in eqn.invars]
-    if all(x is y for x, y in zip(invars, eqn.invars, strict=True)):
-        return eqn
-    return Eqn(eqn.primitive, invars, eqn.outvars, eqn.params, eqn.source)
 
 
 def _copy(eqn: Eqn, v: Var) -> Eqn:

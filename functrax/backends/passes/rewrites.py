@@ -44,11 +44,6 @@ class Rewrites:
         self.made: list[tuple[str, Eqn]] = []
         self.notes: list[str] = []
 
-    @property
-    def only_counts(self) -> bool:
-        """Whether nothing is limited or kept, so that rewrites may be counted after the fact."""
-        return self.limit == sys.maxsize and not (self.remember or self.detailed)
-
     def allow(self, rule: str, eqn: Eqn) -> bool:
         """Whether one more rewrite may be made; if so it is counted.
 

@@ -118,6 +118,8 @@ class Target:
       element_ns: nanoseconds of one more operation on an element, in a kernel that moves data.
       function_ns: nanoseconds of a function such as ``exp`` there.
       reread_ns: nanoseconds to read a byte once more, from a cache.
+      reread_bytes: bytes of a row up to which a kernel that goes over it again finds it in a cache,
+        beside what else is there: a quarter of the usual second cache.
       tile_cycles: cycles of a matrix unit: to multiply two matrices, to load one, and to go on.
       wake_ns: nanoseconds of work below which it does not pay to wake another thread.
       share_ns: nanoseconds of work of several kernels below which one thread does them: another
@@ -182,6 +184,7 @@ class Target:
     element_ns: float = 1 / 128
     function_ns: float = 3 / 16
     reread_ns: float = 1 / 128
+    reread_bytes: int = 256 << 10
     tile_cycles: tuple[float, float, float] = (16.0, 12.0, 8.0)
     wake_ns: int = 10_000
     share_ns: int = 25_000

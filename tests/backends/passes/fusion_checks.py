@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from functrax.backends.passes.fusion.fuse import fuse
-from functrax.backends.passes.fusion.kernel_groups import MAX_GROUP, MAX_ROW
+from functrax.backends.passes.fusion.kernel_groups import MAX_COMPUTED
 from functrax.backends.passes.groups import fused
 from functrax.backends.passes.rewrites import Rewrites
 from functrax.backends.targets import target
@@ -70,7 +70,7 @@ class Graph:
 
     def problem(self) -> str:
         """What is wrong with it as one kernel; empty if nothing is."""
-        if sum(not is_view(e) for e in self.eqns) > MAX_GROUP:
+        if sum(not is_view(e) for e in self.eqns) > MAX_COMPUTED:
             return "too many equations"
         if self.updates:
             return self._problem_of_update()
@@ -96,7 +96,7 @@ class Graph:
                 again = True
         if any(e.invars[0] in self.after for e in self.reductions):
             again = True
-        if again and self._row_bytes(full, axes) > MAX_ROW:
+        if again and self._row_bytes(full, axes) > target().reread_bytes:
             return "a row that is too long"
         return ""
 

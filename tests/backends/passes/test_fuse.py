@@ -72,9 +72,9 @@ def test_cost_is_near_the_best() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("start", range(120, 1000, 110))
 def test_cost_is_near_the_best_of_many(start: int) -> None:
-    """One of a hundred may be a launch away from the best, which is much of a small one."""
+    """One of a hundred may read a matrix once more than the best, which is half of a small one."""
     far = {s: r for s in range(start, start + 110) if (r := ratio(s)) > NEAR}
-    assert len(far) <= 1 and max(far.values(), default=1) < 1.15, far
+    assert len(far) <= 1 and max(far.values(), default=1) < 1.5, far
 
 
 # ---- single graphs ------------------------------------------------------------------------------

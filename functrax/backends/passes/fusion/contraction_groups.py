@@ -20,8 +20,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from functrax.backends.cost import memory_ns
 from functrax.backends.passes.fusion.kernel_groups import KernelGroup, nbytes
 from functrax.backends.passes.groups import contraction, grouped
+from functrax.backends.targets import target
 from functrax.core.ir.jaxpr import Atom, Eqn, Jaxpr, Var
 from functrax.core.prims.reduce import ReindexReduce
 from functrax.core.tracing.primitive import Elementwise
@@ -32,10 +34,6 @@ from functrax.core.types import dtypes
 LOOPED = 1 << 18
 #: The most steps of a sum of complex numbers that is such a loop whatever its tiles would be.
 FEW_PARTS = 4
-#: The most equations in the kernel of a contraction.
-MAX_JOINED = 48
-#: The most nanoseconds that a prologue computes for an element.
-MAX_PROLOGUE = 1 / 16
 
 
 def contraction_kernels_take(jaxpr: Jaxpr) -> bool:
@@ -89,8 +87,6 @@ def joined(a: KernelGroup, b: KernelGroup, through: Sequence[Var], written: set[
         return "contraction: its result comes in parts, of which elements are not neighbours"
     if other.update or other.space.row is not None:
         return "contraction: a reduction has a kernel of its own"
-    if len(a.eqns) + len(b.eqns) > MAX_JOINED:
-        return f"size: more than {MAX_JOINED} equations in the kernel of a contraction"
     if all(b.reads[v] for v in through) and a.space.full == b.space.full:
         same = len({v.aval.shape for v in written}) == 1
         return "" if same else "contraction: its results are of one shape"
@@ -102,7 +98,7 @@ def joined(a: KernelGroup, b: KernelGroup, through: Sequence[Var], written: set[
 def _prologue(a: KernelGroup, b: KernelGroup, through: Sequence[Var], written: set[Var]) -> str:
     if written != b.writes:
         return "contraction: what its sides read is also needed elsewhere"
-    if a.dear or a.work > MAX_PROLOGUE:
+    if a.dear or a.work > memory_ns(sum(v.aval.dtype.itemsize for v in through), target()):
         return "contraction: a side is packed more than once, and this is dear"
     if sum(map(nbytes, a.reads)) > sum(map(nbytes, through)):
         return "contraction: to compute a side while it is packed reads more"

@@ -37,37 +37,27 @@ from functrax.backends.passes.fusion.contraction_groups import (
 )
 from functrax.backends.passes.fusion.kernel_graph import KernelGraph
 from functrax.backends.passes.fusion.kernel_groups import (
+    FEW,
     REASONS,
     SEARCH,
-    SMALL,
-    TOGETHER,
-    UNRELATED,
     KernelGroup,
     Shape,
     all_fusible,
+    is_dear_to_copy,
     is_view,
     moved_ns,
-    nbytes,
 )
-from functrax.backends.passes.fusion.kernel_spaces import COPIED, Spaces
+from functrax.backends.passes.fusion.kernel_spaces import Spaces
 from functrax.backends.passes.fusion.kernel_views import Views, recomputed, take_evaluations
 from functrax.backends.passes.fusion.recompute import recompute
 from functrax.backends.passes.groups import Group, contraction, fused, grouped
 from functrax.backends.passes.inner import once_each, with_programs
-from functrax.backends.passes.rewrites import Rewrites
+from functrax.backends.passes.rewrites import EFFORT, Rewrites
 from functrax.backends.targets import target
 from functrax.core.ir.jaxpr import Atom, Eqn, Jaxpr, Var
 from functrax.core.prims.mapped import scatter
 
-Barred: TypeAlias = frozenset[tuple[int, int]]
 Takes: TypeAlias = Callable[[Jaxpr], bool]
-
-#: Programs of at most so many equations are partitioned again, so often, with equations barred from
-#: sharing a kernel, if the cost is more than so many times what is needed at the least.
-TRIED, ROUNDS, ENOUGH = 24, 3, 1.1
-#: How often values are computed again and kernels merged: what one kernel computes again, another
-#: one may need to.
-RECOMPUTED = 3
 
 
 def fuse(jaxpr: Jaxpr, rewrites: Rewrites, takes: Takes = contraction_kernels_take) -> Jaxpr:
@@ -79,75 +69,33 @@ def fuse(jaxpr: Jaxpr, rewrites: Rewrites, takes: Takes = contraction_kernels_ta
       takes: whether there are kernels for a contraction; see
         ``passes/fusion/contraction_groups.py``.
     """
-    found = _best_partition(jaxpr, takes)
-    if found is None or not rewrites.only_counts:
-        barred: Barred = frozenset() if found is None else found.barred
-        return Fusion(jaxpr, rewrites, barred, takes).program()
-    rewrites.count += found.rewrites.count
-    found.rewrites = rewrites
-    return found.written()
-
-
-def _best_partition(jaxpr: Jaxpr, takes: Takes) -> Fusion | None:
-    """A small program in groups, with pairs of equations barred that are better off apart.
-
-    They are found by taking back the merges of a partition, one at a time.  Around contractions
-    that is not worth its time: what goes in and out of them is most of the cost in any partition.
-    """
-    if len(jaxpr.eqns) > TRIED or any(e.primitive is contraction for e in jaxpr.eqns):
-        return None
-    best = Fusion(jaxpr, Rewrites(), frozenset(), takes)
-    best.merge()
-    for _ in range(ROUNDS):
-        if len(best.groups) < 2 or best.cost() <= ENOUGH * best.least_cost():
-            break
-        barred = [best.barred | {pair} for pair in best.merged]
-        others = [Fusion(jaxpr, Rewrites(), pairs, takes, best.views) for pairs in barred]
-        for other in others:
-            other.merge()
-        other = min(others, key=Fusion.cost, default=best)
-        if other.cost() >= best.cost():
-            break
-        best = other
-    return best
+    fusion = Fusion(jaxpr, rewrites, takes)
+    fusion.merge()
+    return fusion.written()
 
 
 class Fusion:
     """The work on one program.
 
     Attributes:
-      barred: pairs of equations that must not share a kernel.
-      merged: the groups that were merged, in order.
       reasons: for each pair of groups that stayed apart, by the numbers of their first equations,
         why.
     """
 
-    def __init__(
-        self,
-        jaxpr: Jaxpr,
-        rewrites: Rewrites,
-        barred: Barred = frozenset(),
-        takes: Takes = contraction_kernels_take,
-        views: Views | None = None,
-    ) -> None:
+    def __init__(self, jaxpr: Jaxpr, rewrites: Rewrites, takes: Takes) -> None:
         self.jaxpr = jaxpr
         self.rewrites = rewrites
-        self.barred = barred
-        self.merged: list[tuple[int, int]] = []
-        self.recomputed = 0.0
         self.eqns = jaxpr.eqns
-        self.takes = takes
-        if views is None:
-            position = {v: n for n, e in enumerate(self.eqns) for v in e.outvars}
-            views = Views(self.eqns, all_fusible(self.eqns, takes), position)
-        self.views, self.fusible, self.position = views, views.fusible, views.position
+        self.position = {v: n for n, e in enumerate(self.eqns) for v in e.outvars}
+        self.fusible = all_fusible(self.eqns, takes)
+        self.views = Views(self.eqns, self.fusible, self.position)
         self.groups: dict[int, KernelGroup] = {}
         self.group_of: dict[int, int] = {}  # as they were before any merge
         self.merged_into: dict[int, int] = {}
         self.readers: dict[Var, set[int]] = {}  # groups that read a value
         self.outside: set[Var] = {v for v in jaxpr.outvars if isinstance(v, Var)}
         self.graph = KernelGraph()
-        self.spaces = Spaces(self.eqns, self.views, barred)
+        self.spaces = Spaces(self.eqns, self.views)
         self.reasons: dict[tuple[int, int], str] = {}
         self.inner = once_each(lambda program: fuse(program, rewrites))
         #: Minus what a merge saves, the two groups, and their versions then.
@@ -155,17 +103,12 @@ class Fusion:
 
     # ---- the groups of one equation each ------------------------------------------------------
 
-    def program(self) -> Jaxpr:
-        """Merge, and write the program of groups."""
-        self.merge()
-        return self.written()
-
     def merge(self) -> None:
         """Find the groups."""
         self._prepare()
         if not self._merge_all():
             return
-        for _ in range(RECOMPUTED):
+        for _ in range(EFFORT):  # what one kernel computes again, another one may need to
             if not recompute(self):
                 break
             self._connect()
@@ -173,19 +116,9 @@ class Fusion:
                 return
         self._merge_unrelated()
 
-    def cost(self) -> float:
-        """The nanoseconds of the groups."""
-        moved = moved_ns(v for g in self.groups.values() for v in (*g.reads, *g.writes))
-        return moved + target().kernel_ns * len(self.groups) + self.recomputed
-
-    def least_cost(self) -> float:
-        """What one kernel for everything would cost."""
-        results = {v for v in self.jaxpr.outvars if isinstance(v, Var)}
-        return target().kernel_ns + moved_ns({*self.jaxpr.invars, *results})
-
     def _prepare(self) -> None:
         self.outside |= self._needed_by_others()
-        clusters = {} if len(self.eqns) <= TRIED else self.views.clusters()
+        clusters = {} if len(self.eqns) <= FEW else self.views.clusters()
         for n, eqn in enumerate(self.eqns):
             if not self.fusible[n] or (is_view(eqn) and not self._is_value(eqn)):
                 continue
@@ -223,7 +156,7 @@ class Fusion:
             elif eqn.primitive is scatter and isinstance(eqn.invars[0], Var):
                 needed.add(eqn.invars[0])  # its memory is updated, or copied
                 read = eqn.invars[1]
-                if self._is_made_by_view(read) and nbytes(eqn.invars[0]) > COPIED:
+                if self._is_made_by_view(read) and is_dear_to_copy(eqn.invars[0]):
                     if self.views.reads_elsewhere([self.position[read]], eqn):
                         needed.add(read)
         return needed
@@ -301,14 +234,14 @@ class Fusion:
         return True
 
     def _merge_unrelated(self) -> None:
-        """Merge small groups that run over the same points."""
+        """Merge small groups that run over the same points: those that one thread does."""
         near: dict[Shape, list[int]] = {}
         for n in sorted(self.groups):
             if not self._is_small(self.groups[n]):
                 continue
             space = self.groups[n].space
             shapes = {space.full} if space.row is None else {space.full, space.row}
-            tried = {m for shape in shapes for m in near.get(shape, ())[-UNRELATED:]}
+            tried = {m for shape in shapes for m in near.get(shape, ())[-FEW:]}
             for m in sorted(tried):
                 if m in self.groups and self._may_merge_unrelated(m, n):
                     if not self.rewrites.allow("fuse", self.eqns[n]):
@@ -320,13 +253,13 @@ class Fusion:
     def _is_small(self, group: KernelGroup) -> bool:
         if group.update or group.center is not None:
             return False
-        return moved_ns((*group.reads, *group.writes)) <= SMALL * target().kernel_ns
+        return moved_ns((*group.reads, *group.writes)) <= target().wake_ns
 
     def _may_merge_unrelated(self, m: int, n: int) -> bool:
         a, b, graph = self.groups[m], self.groups[n], self.graph
         if m in graph.successors[n] or n in graph.successors[m]:
             return False  # it was tried before
-        if len(a.eqns) + len(b.eqns) > TOGETHER:
+        if len(a.eqns) + len(b.eqns) > FEW:
             return False
         space, _ = self.spaces.merged(a, b, lambda: self._written_after(a, b))
         if space is None or not self._is_small(b):
@@ -391,9 +324,7 @@ class Fusion:
         """Put ``a`` into ``b``."""
         space, _ = self.spaces.merged(a, b, lambda: self._written_after(a, b))
         assert space is not None
-        self.merged.append((a.number, b.number))
         writes = self._written_after(a, b)
-        self.recomputed += recomputed(a, b, writes)
         moved = any(not b.reads[w] and not a.has_for_rows(w) for w in a.writes & b.reads.keys())
         take_evaluations(a, b, writes)
         for v, here in a.reads.items():

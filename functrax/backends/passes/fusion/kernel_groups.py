@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias
 
-from functrax.backends.cost import memory_ns
+from functrax.backends.cost import memory_ns, moving_ns
 from functrax.backends.kernels.values import is_update, reduced_axes
 from functrax.backends.passes.groups import contraction
 from functrax.backends.targets import target
+from functrax.backends.targets.facts import Target
 from functrax.core.index.expr import Condition, Dim, Mod
 from functrax.core.index.map import IndexMap
 from functrax.core.ir.jaxpr import Atom, Eqn, Jaxpr, Var
@@ -23,29 +24,22 @@ from functrax.core.prims.reindex import Reindexing, broadcast_in_dim, reshape
 from functrax.core.records import record
 from functrax.core.tracing.primitive import Elementwise
 from functrax.core.types import dtypes
+from functrax.core.types.symbolic_sizes import asked
 
 Shape: TypeAlias = tuple[int, ...]
 
 #: Under what a program of groups remembers why pairs of its equations, given by their positions,
 #: share no kernel.
 REASONS = "reasons why groups stay apart"
-#: The most equations in a group: what a kernel's compile time and registers allow.
-MAX_GROUP = 256
-#: The most equations that a kernel computes for each element, counted as often as it computes them.
+#: The most equations that a kernel computes for each element, counted as often as it computes them:
+#: what its compile time and registers allow.
 MAX_COMPUTED = 512
-#: The most bytes of a row that is read again in the same kernel.
-MAX_ROW = 256 * 1024
-#: Groups that move fewer bytes than so many launches cost are merged with unrelated ones, of which
-#: each tries so many others.
-SMALL, UNRELATED = 32, 6
-#: The most equations of unrelated groups in one: by then starting it costs little for each, and
-#: machine code takes as long to make as it is long.  Several such groups of equal parts are equal.
-TOGETHER = 16
-#: How many groups a search for a path between unrelated ones looks at from each end.
+#: Few equations.  A program of no more begins with a group for each.  Unrelated groups, of which
+#: each tries so many others, have no more in one: by then starting it costs little for each, and
+#: machine code takes as long to make as it is long.  No more are copied to compute a value again.
+FEW = 16
+#: How many groups, or views, a search looks at before it gives up.
 SEARCH = 256
-#: What is computed for each element of a scatter that goes from one element to the next, in one
-#: thread and without lanes, costs no more nanoseconds than this: more has a kernel of its own.
-MOST_SERIAL = 3 / 32
 
 
 def squeezed(shape: Shape) -> Shape:
@@ -61,6 +55,15 @@ def nbytes(x: Atom) -> int:
 def moved_ns(values: Iterable[Atom]) -> float:
     """Nanoseconds to move values to memory, or from there."""
     return memory_ns(sum(map(nbytes, values)), target())
+
+
+def is_dear_to_copy(x: Atom) -> bool:
+    """Whether to copy an array takes longer than to start one kernel more."""
+    return asked(_is_dear_to_copy, nbytes(x), target())
+
+
+def _is_dear_to_copy(size: int, costs: Target) -> bool:
+    return moving_ns(2 * size, costs) > costs.kernel_ns
 
 
 def is_fusible(eqn: Eqn, takes: Callable[[Jaxpr], bool] | None = None) -> bool:

@@ -10,18 +10,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 from functrax.backends.loops.strategies.reduction_blocks import in_blocks
 from functrax.backends.passes.fusion.contraction_groups import joined
 from functrax.backends.passes.fusion.kernel_groups import (
     MAX_COMPUTED,
-    MAX_GROUP,
-    MAX_ROW,
-    MOST_SERIAL,
     KernelGroup,
     Space,
-    nbytes,
+    is_dear_to_copy,
     squeezed,
 )
 from functrax.backends.passes.fusion.kernel_views import Views
@@ -31,8 +28,6 @@ from functrax.core.options.config import state as options
 from functrax.core.prims.mapped import scatter
 
 Found: TypeAlias = "tuple[Space | None, str]"
-#: An array of more bytes is not copied if a launch more spares that.
-COPIED: Final = 16384
 
 
 class Spaces:
@@ -41,15 +36,11 @@ class Spaces:
     Args:
       eqns: its equations.
       views: its views.
-      barred: pairs of equations that must not share a kernel.
     """
 
-    def __init__(
-        self, eqns: Sequence[Eqn], views: Views, barred: frozenset[tuple[int, int]]
-    ) -> None:
+    def __init__(self, eqns: Sequence[Eqn], views: Views) -> None:
         self.eqns = eqns
         self.views = views
-        self.barred = barred
 
     def merged(self, a: KernelGroup, b: KernelGroup, written: Callable[[], set[Var]]) -> Found:
         """The iteration space of two groups as one, or why they cannot be one.
@@ -59,12 +50,8 @@ class Spaces:
           b: the other one.
           written: what the two write together.
         """
-        if len(a.eqns) + len(b.eqns) > MAX_GROUP:
-            return None, f"size: more than {MAX_GROUP} equations"
         if a.size + b.size > MAX_COMPUTED:
             return None, f"size: more than {MAX_COMPUTED} equations computed for each element"
-        if self.barred and self._are_barred(a, b):
-            return None, "cost: other partitions are cheaper"
         if a.center is not None or b.center is not None:
             through = [v for v in b.reads if v in a.writes]
             reason = joined(a, b, through, written() if through else set())
@@ -89,12 +76,6 @@ class Spaces:
                     return None, "shape: a value of another shape is needed outside"
         return space, ""
 
-    def _are_barred(self, a: KernelGroup, b: KernelGroup) -> bool:
-        """Whether equations are among them that must not share a kernel."""
-        return any(
-            (p in a.eqns or p in b.eqns) and (q in a.eqns or q in b.eqns) for p, q in self.barred
-        )
-
     def _into_update(
         self, a: KernelGroup, b: KernelGroup, through: list[Var], written: set[Var]
     ) -> Found:
@@ -106,13 +87,12 @@ class Spaces:
             return None, "update: a value that is also needed elsewhere"
         update = self.eqns[max(b.eqns)]
         x = update.invars[0]
-        if update.primitive is scatter and x in a.reads and nbytes(x) > COPIED:
+        if update.primitive is scatter and x in a.reads and is_dear_to_copy(x):
             if self.views.reads_elsewhere(a.eqns, update):
                 return None, "update: it is to be done in place, where these are still read"
-        work = a.work + b.work
-        in_all = work * math.prod(b.space.full)
-        if b.serial and work > MOST_SERIAL and in_all > target().kernel_ns:
-            return None, "cost: its elements are computed one after the other"
+        if b.serial and (a.dear or b.dear):  # in one thread, and without lanes
+            if (a.work + b.work) * math.prod(b.space.full) > target().kernel_ns:
+                return None, "cost: its elements are computed one after the other"
         return b.space, ""
 
     def _common_space(self, a: KernelGroup, b: KernelGroup, through: list[Var]) -> Found:
@@ -157,4 +137,4 @@ class Spaces:
             return False  # a kernel that reads it again would reduce it in another order
         whole = [v for v in {*a.reads, *b.reads} if v.aval.size >= math.prod(shape)]
         width = sum(v.aval.dtype.itemsize for v in whole)
-        return length * width <= MAX_ROW
+        return length * width <= target().reread_bytes

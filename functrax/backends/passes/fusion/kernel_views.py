@@ -20,7 +20,7 @@ from functrax.backends.kernels.lower import LEAST_SPLIT
 from functrax.backends.kernels.values import elements_of, is_update
 from functrax.backends.passes.fusion.kernel_groups import (
     MAX_COMPUTED,
-    MAX_GROUP,
+    SEARCH,
     KernelGroup,
     Shape,
     has_holes,
@@ -42,14 +42,12 @@ from functrax.core.tracing.primitive import Elementwise
 Way: TypeAlias = tuple[int, ...]
 Ways: TypeAlias = frozenset[Way]
 HERE: Final[Ways] = frozenset([()])
-#: The most views that are looked through for the ways by which an equation reads values.
-MAX_WAYS: Final = 256
 
 
 def one_after_another(first: Ways, second: Ways) -> Ways:
     """The ways that go on from the ends of others: some of them, if they are very many."""
     both = itertools.product(sorted(first), sorted(second))
-    return frozenset([p + q for p, q in itertools.islice(both, MAX_WAYS)])
+    return frozenset([p + q for p, q in itertools.islice(both, SEARCH)])
 
 
 def places(ways: Ways, points: int) -> int:
@@ -93,7 +91,7 @@ class Views:
         """The ways by which an equation reads values: some of them, if they are very many."""
         found: dict[Var, set[Way]] = {}
         stack: list[tuple[Atom, Way]] = [(x, ()) for x in eqn.invars]
-        for _ in range(MAX_WAYS):
+        for _ in range(SEARCH):
             if not stack:
                 break
             x, way = stack.pop()
@@ -254,7 +252,7 @@ class Views:
                 if here > deepest:
                     deepest = here
             joined = {root(m) for m in same if depth[m] == deepest}
-            if joined and sum([sizes[r] for r in joined]) >= MAX_GROUP:
+            if joined and sum([sizes[r] for r in joined]) >= MAX_COMPUTED:
                 deepest, joined = deepest + 1, set()
             depth.append(deepest)
             kind.append(shape)

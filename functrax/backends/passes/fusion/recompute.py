@@ -17,8 +17,8 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from functrax.backends.passes.fusion.kernel_groups import (
+    FEW,
     MAX_COMPUTED,
-    MAX_GROUP,
     KernelGroup,
     has_holes,
     is_dear,
@@ -33,9 +33,6 @@ from functrax.core.ir.jaxpr import Atom, Var
 
 if TYPE_CHECKING:
     from functrax.backends.passes.fusion.fuse import Fusion
-
-#: The most equations that are copied for one value.
-MAX_COPIED = 16
 
 
 def recompute(fusion: Fusion) -> bool:
@@ -97,7 +94,6 @@ class _Copied:
         self.possible = self.possible and self._collect() and bool(self.eqns)
         for b in self.readers:
             times = self._times(b)
-            self.possible = self.possible and len(b.eqns) + len(self.eqns) <= MAX_GROUP
             self.possible = self.possible and b.size + times * len(self.eqns) <= MAX_COMPUTED
 
     def _collect(self) -> bool:
@@ -122,7 +118,7 @@ class _Copied:
                     self.sources.add(x)
                     continue
                 self.eqns.add(n)
-                if len(self.eqns) > MAX_COPIED or is_dear(eqn):
+                if len(self.eqns) > FEW or is_dear(eqn):
                     return False
             if is_view(eqn):
                 if has_holes(eqn):

@@ -13,9 +13,9 @@ from functrax.backends.compilation.assembly import Work
 from functrax.backends.compilation.compiler import CompiledProgram
 from functrax.backends.compilation.pipeline import PIPELINE, ROAD
 from functrax.backends.compilation.provenance import Members, expanded
-from functrax.backends.passes.fusion.kernel_groups import REASONS
+from functrax.backends.passes.fusion.kernel_groups import REASONS, nbytes
 from functrax.backends.passes.groups import Group, contraction, fused
-from functrax.backends.passes.memory.costs import nbytes, operations, traffic
+from functrax.backends.passes.memory.costs import operations, traffic
 from functrax.core.ir.jaxpr import Eqn, Jaxpr, Literal, Var, subjaxprs
 from functrax.core.ir.number_text import scalar_text
 from functrax.core.ir.printing import variable_names

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 from functrax.backends.compilation.compiler import CompiledProgram
 from functrax.backends.cpu import CpuDevice
 from functrax.backends.device import Device, current_device
+from functrax.backends.passes.fusion.kernel_groups import nbytes
 from functrax.backends.passes.groups import Group
-from functrax.backends.passes.memory.costs import Operations, nbytes, operations, traffic
+from functrax.backends.passes.memory.costs import Operations, operations, traffic
 from functrax.backends.sharding.layouts import row_major
 from functrax.backends.sharding.shardings import SingleDeviceSharding
 from functrax.core.boundaries.tracebacks import with_boundaries

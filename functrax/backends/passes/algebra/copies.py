@@ -13,13 +13,8 @@ import numpy as np
 from functrax.backends.passes.algebra.rule import Made, New
 from functrax.core.ir.jaxpr import Atom, Eqn, Literal
 from functrax.core.options.config import state as options
-from functrax.core.prims.arithmetic import (
-    add,
-    mul,
-)
-from functrax.core.prims.reduce import (
-    reduce_sum,
-)
+from functrax.core.prims.arithmetic import add, mul
+from functrax.core.prims.reduce import reduce_sum
 from functrax.core.prims.reindex import broadcast_in_dim, reshape
 from functrax.core.types import dtypes
 

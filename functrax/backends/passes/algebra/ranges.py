@@ -54,10 +54,10 @@ def range_of(x: Atom, made: Made, depth: int = EFFORT) -> Range | None:
       depth: how many of them may be looked at, one behind the other.
     """
     whole = _range_of_dtype(x.aval)
-    if whole is None or isinstance(x, Literal):
-        return _exactly(x.val) if isinstance(x, Literal) and whole is not None else whole
+    if whole is not None and isinstance(x, Literal):
+        return None if isinstance(x.val, Recorded) else Range(int(x.val), int(x.val))
     eqn = made.get(x)
-    if eqn is None or depth == 0:
+    if whole is None or eqn is None or depth == 0:
         return whole
     known: Range | None = made.ranges.get((x, depth))
     if known is None:
@@ -66,10 +66,6 @@ def range_of(x: Atom, made: Made, depth: int = EFFORT) -> Range | None:
         known = found if found is not None and whole.holds(found) else whole
         made.ranges[x, depth] = known
     return known
-
-
-def _exactly(value: Any) -> Range | None:
-    return None if isinstance(value, Recorded) else Range(int(value), int(value))
 
 
 def _range_of_dtype(aval: ShapedArray) -> Range | None:
@@ -148,10 +144,6 @@ def _sum(x: Range, y: Range) -> Range:
     return Range(x.least + y.least, x.most + y.most)
 
 
-def _difference(x: Range, y: Range) -> Range:
-    return Range(x.least - y.most, x.most - y.least)
-
-
 def _remainder(x: Range, y: Range) -> Range:
     """It has the sign of ``x``, and is no farther from 0; and nearer than ``y``, but by 0."""
     toward = x.either(Range(0, 0))
@@ -166,22 +158,14 @@ def _common_bits(x: Range, y: Range) -> Range | None:
     return Range(0, min(known)) if known else None
 
 
-def _largest(x: Range, y: Range) -> Range:
-    return Range(max(x.least, y.least), max(x.most, y.most))
-
-
-def _least(x: Range, y: Range) -> Range:
-    return Range(min(x.least, y.least), min(x.most, y.most))
-
-
 _RULES: Final[dict[Primitive, Any]] = {
     add: _sum,
-    sub: _difference,
+    sub: lambda x, y: Range(x.least - y.most, x.most - y.least),
     rem: _remainder,
     and_: _common_bits,
-    max_: _largest,
-    min_: _least,
-    clamp: lambda low, x, high: _least(_largest(x, low), high),
+    max_: lambda x, y: Range(*map(max, x, y)),
+    min_: lambda x, y: Range(*map(min, x, y)),
+    clamp: lambda low, x, high: Range(*map(min, map(max, low, x), high)),
 }
 
 

@@ -74,20 +74,13 @@ def _double_negation(eqn: Eqn, made: Made) -> Any:
     return made.operand(neg, eqn.invars[0])
 
 
-def _sum_with_negation(eqn: Eqn, made: Made) -> Any:
-    """``x + -y`` is ``x - y`` by IEEE's definition of a difference."""
+def _with_negation(eqn: Eqn, made: Made) -> Any:
+    """``x + -y`` is ``x - y`` by IEEE's definition of a difference, and ``x - -y`` is ``x + y``."""
     x, y = eqn.invars
     negated = made.operand(neg, y)
-    if negated is not None:
-        return New(sub, (x, negated))
-    negated = made.operand(neg, x)
-    return None if negated is None else New(sub, (y, negated))
-
-
-def _difference_with_negation(eqn: Eqn, made: Made) -> Any:
-    x, y = eqn.invars
-    negated = made.operand(neg, y)
-    return None if negated is None else New(add, (x, negated))
+    if negated is None and eqn.primitive is add:
+        x, negated = y, made.operand(neg, x)
+    return None if negated is None else New(sub if eqn.primitive is add else add, (x, negated))
 
 
 def _zero_minus(eqn: Eqn, made: Made) -> Any:
@@ -128,10 +121,8 @@ def _constant_last(eqn: Eqn, made: Made) -> Any:
 
 def _product_with_zero(eqn: Eqn, made: Made) -> Any:
     """0 for integers; of a float it may be NaN, or -0."""
-    for x in eqn.invars:
-        if type(x) is Literal and _is_discrete(x) and x.val == 0:
-            return x
-    return None
+    zeros = [x for x in eqn.invars if type(x) is Literal and _is_discrete(x) and x.val == 0]
+    return zeros[0] if zeros else None
 
 
 def _product_with_minus_one(eqn: Eqn, made: Made) -> Any:
@@ -180,7 +171,7 @@ def _reciprocal(number: Any) -> float:
 def _power(eqn: Eqn, made: Made) -> Any:
     """``x ** 2`` is ``x * x``, ``x ** 0`` is 1, also of NaN."""
     x = eqn.invars[0]
-    exponent = eqn.params.get("y")
+    exponent = 2 if eqn.primitive is square else eqn.params.get("y")
     if exponent is None:
         if type(eqn.invars[1]) is not Literal:
             return None
@@ -188,11 +179,6 @@ def _power(eqn: Eqn, made: Made) -> Any:
     if exponent == 2 and x.aval.dtype.kind != "c":
         return New(mul, (x, x))
     return like(x, 1) if exponent == 0 else None
-
-
-def _square(eqn: Eqn, made: Made) -> Any:
-    (x,) = eqn.invars
-    return None if x.aval.dtype.kind == "c" else New(mul, (x, x))
 
 
 # ---- choices, comparisons, logic ----------------------------------------------------------------
@@ -288,11 +274,6 @@ def _logic_with_constant(eqn: Eqn, made: Made) -> Any:
     return x if nothing else New(not_, (x,)) if everything else None
 
 
-def _xor_of_equals(eqn: Eqn, made: Made) -> Any:
-    x, y = eqn.invars
-    return like(x, 0) if x is y else None
-
-
 # ---- conversions, parts, rounding ---------------------------------------------------------------
 
 
@@ -351,10 +332,9 @@ def _magnitude(eqn: Eqn, made: Made) -> Any:
 
 
 def _rounded_before(eqn: Eqn, made: Made) -> Any:
-    (x,) = eqn.invars
-    inner = made.get(x)
+    inner = made.get(eqn.invars[0])
     whole = inner is not None and inner.primitive in (floor, ceil, round_)
-    return x if whole else None
+    return eqn.invars[0] if whole else None
 
 
 def _parts(eqn: Eqn, made: Made) -> Any:
@@ -369,10 +349,6 @@ def _parts(eqn: Eqn, made: Made) -> Any:
     return None if inner is None else inner.invars[0 if primitive is real else 1]
 
 
-def _as_it_is(eqn: Eqn, made: Made) -> Any:
-    return eqn.invars[0]
-
-
 def _nothing_read(eqn: Eqn, made: Made) -> Any:
     """A reindex, or a sum of what it spread, whose map has no valid point."""
     aval, index_map = eqn.outvars[0].aval, eqn.params["map"]
@@ -384,25 +360,16 @@ def _nothing_read(eqn: Eqn, made: Made) -> Any:
     return New(broadcast_in_dim, (number,), {"shape": aval.shape, "dims": ()})
 
 
-# ---- reductions ---------------------------------------------------------------------------------
-
-
-def _is_marker(primitive: Primitive) -> bool:
-    return primitive.is_marker
-
+# ---- the table ----------------------------------------------------------------------------------
 
 _COMPARISONS = (eq, ne, lt, le, gt, ge)
+_REDUCTIONS = (reduce_sum, reduce_max, reduce_min, reduce_and, reduce_or)
 
 RULES: tuple[Rule, ...] = (
-    Rule(
-        "constant goes last",
-        (add, mul, eq, ne, and_, or_, xor),
-        _constant_last,
-        constant=True,
-    ),
+    Rule("constant goes last", (add, mul, eq, ne, and_, or_, xor), _constant_last, constant=True),
     Rule("--x", (neg,), _double_negation),
-    Rule("x + -y", (add,), _sum_with_negation),
-    Rule("x - -y", (sub,), _difference_with_negation),
+    Rule("x + -y", (add,), _with_negation),
+    Rule("x - -y", (sub,), _with_negation),
     Rule("-0 - x", (sub,), _zero_minus, constant=True),
     Rule("x - x", (sub,), _difference_of_equals),
     Rule("(x + a) + b", (add, mul), _constants_together, constant=True),
@@ -411,7 +378,7 @@ RULES: tuple[Rule, ...] = (
     Rule("-x * -y", (mul, div), _signs_of_factors),
     Rule("x / 2**n", (div,), _quotient_by_power_of_two, constant=True),
     Rule("x ** n", (integer_pow, pow), _power),
-    Rule("x ** 2", (square,), _square),
+    Rule("x ** 2", (square,), _power),
     Rule("equal cases", (select_n,), _same_cases),
     Rule("known choice", (select_n,), _known_choice),
     Rule("choice by complement", (select_n,), _choice_by_complement),
@@ -425,16 +392,12 @@ RULES: tuple[Rule, ...] = (
     Rule("x == x", _COMPARISONS, _comparison_of_equals),
     Rule("not not x", (not_,), _complement),
     Rule("x and True", (and_, or_, xor), _logic_with_constant, constant=True),
-    Rule("x xor x", (xor,), _xor_of_equals),
+    Rule("x xor x", (xor,), _difference_of_equals),
     Rule("conversion of a conversion", (convert,), _conversion_chain),
     Rule("|-x|", (abs_,), _magnitude),
     Rule("rounded before", (floor, ceil, round_), _rounded_before),
     Rule("parts of parts", (real, imag, complex_, conj), _parts),
-    Rule("as it is", _is_marker, _as_it_is),
+    Rule("as it is", lambda primitive: primitive.is_marker, lambda eqn, made: eqn.invars[0]),
     Rule("nothing is read", (reindex, reindex_reduce), _nothing_read),
-    Rule(
-        "reduction of copies",
-        (reduce_sum, reduce_max, reduce_min, reduce_and, reduce_or),
-        reduced_copies,
-    ),
+    Rule("reduction of copies", _REDUCTIONS, reduced_copies),
 )

@@ -14,13 +14,14 @@ Start at :func:`choice_of_update`, which is a row of ``passes/algebra/rule_table
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from functrax.backends.passes.algebra.rule import Made, New
 from functrax.backends.passes.rewrites import EFFORT
-from functrax.core.index.expr import IndexExpr, Load
+from functrax.core.index.expr import Load
 from functrax.core.ir.jaxpr import Atom, Eqn, Literal
 from functrax.core.prims.arithmetic import clamp, select_n
 from functrax.core.prims.mapped import reindex, scatter
@@ -47,17 +48,15 @@ def _are_updates(x: Atom, updated: Atom, made: Made) -> bool:
     """Whether an array is ``x`` with few of its elements updated."""
     for _ in range(EFFORT):
         eqn = made.by(scatter, updated)
-        if eqn is None or not _is_small(eqn) or _unchanging(eqn) is None:
+        if eqn is None or _unchanging(eqn) is None:
+            return False
+        written = eqn.params["map"]
+        if 2 * math.prod(written.domain) > math.prod(written.codomain):
             return False
         updated = eqn.invars[0]
         if updated is x:
             return True
     return False
-
-
-def _is_small(eqn: Eqn) -> bool:
-    index_map = eqn.params["map"]
-    return 2 * int(np.prod(index_map.domain)) <= int(np.prod(index_map.codomain))
 
 
 def _unchanging(eqn: Eqn) -> Literal | str | None:
@@ -115,21 +114,13 @@ def _reads_there(write: Eqn, read: Eqn, made: Made) -> bool:
         low, high = clamped.invars[0], clamped.invars[2]
         if type(low) is not Literal or type(high) is not Literal:
             return False
-        places = [d for d, e in enumerate(there.exprs) if _is_load(e, k)]
-        others = [d for d, e in enumerate(there.exprs) if d not in places and _loads(e, k)]
-        sizes = {there.codomain[d] for d in places}
-        if others or low.val != 0 or sizes != {int(high.val) + 1}:
+        by_index = [d for d, e in enumerate(there.exprs) if e.loads_mask >> k & 1]
+        plain = all(isinstance(there.exprs[d], Load) for d in by_index)
+        sizes = {there.codomain[d] for d in by_index}
+        if not plain or low.val != 0 or sizes != {int(high.val) + 1}:
             return False
         differ = True
     return differ
-
-
-def _is_load(expr: IndexExpr, k: int) -> bool:
-    return isinstance(expr, Load) and expr.operand == k
-
-
-def _loads(expr: IndexExpr, k: int) -> bool:
-    return bool(expr.loads_mask >> k & 1)
 
 
 def _chosen(which: Atom, updated_if: bool, x: Atom, updated: Atom, made: Made) -> Any:

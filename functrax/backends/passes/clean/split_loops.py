@@ -8,9 +8,6 @@ step adds, and which it never looks at (the gradient of the weights), is a sum o
 stacked values that are smaller than what is added.  All are then products of matrices, where the
 loop had products with vectors, or wrote all of a matrix in each step.
 
-Matrices that the loop multiplies vectors with are laid out in front of it such that the results,
-not what is summed, are contiguous.
-
 What is summed after the loop is added up in another order, so strict mode leaves this pass out.
 Equations are batched by their primitives' own rules (``Primitive.batch``).
 
@@ -26,25 +23,20 @@ from functrax.backends.kernels.values import reduced_axes
 from functrax.backends.passes.inner import renamed, with_eqns, with_programs
 from functrax.backends.passes.rewrites import Rewrites
 from functrax.core.ir.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
-from functrax.core.prims.arithmetic import add, mul
+from functrax.core.prims.arithmetic import add
 from functrax.core.prims.control import ScanLoop
 from functrax.core.prims.reduce import reduce_sum
-from functrax.core.prims.reindex import Reindexing, broadcast_in_dim, transpose, transpose_
+from functrax.core.prims.reindex import Reindexing
 from functrax.core.records import field, record
 from functrax.core.tracing.primitive import Elementwise
 from functrax.core.tracing.stage import live_eqns, stage
-from functrax.core.types.aval import ShapedArray
 
 #: Fewer steps stay as they are.
 MIN_STEPS: Final = 4
 #: A reduction leaves the loop if its operand is so many times as large as its result.
 REDUCES: Final = 8
-#: A sum leaves the loop if what is stacked for it is at most this part of what is added.
-STACKED: Final = 0.5
 #: The most bytes that are stacked for one value.
 MOST_BYTES: Final = 1 << 28
-#: Rows of results that are shorter are not laid out anew.
-LEAST_ROW: Final = 8
 
 
 def split_loops(jaxpr: Jaxpr, rewrites: Rewrites) -> Jaxpr:
@@ -63,39 +55,24 @@ def split_loops(jaxpr: Jaxpr, rewrites: Rewrites) -> Jaxpr:
 
 
 @record
-class _Sum:
-    """A part of the carry that only collects.
+class _Late:
+    """A value that is computed after the loop, for all steps: stacked, or summed up in the carry.
 
     Args:
-      carry: its number.
-      linear: unary equations from the summed value to what is added, in order.
-      summed: the value that is summed over all steps.
+      value: the result, or what is summed over all steps.
+      eqns: what computes it from ``cut`` after the loop.
+      cut: values of the loop that they need.
+      carry: the part of the carry that only collects it, by number; None of a stacked result.
       axes: what is summed of it besides.
-      eqns: what computes it from ``cut`` after the loop.
-      cut: values of the loop that they need.
-    """
-
-    carry: int
-    linear: tuple[Eqn, ...]
-    summed: Var
-    axes: tuple[int, ...]
-    eqns: tuple[Eqn, ...]
-    cut: tuple[Var, ...]
-
-
-@record
-class _Result:
-    """A stacked result that nothing in the loop needs.
-
-    Args:
-      value: the result.
-      eqns: what computes it from ``cut`` after the loop.
-      cut: values of the loop that they need.
+      linear: unary equations from the sum to what is added, in order.
     """
 
     value: Var
     eqns: tuple[Eqn, ...]
     cut: tuple[Var, ...]
+    carry: int | None = None
+    axes: tuple[int, ...] = ()
+    linear: tuple[Eqn, ...] = ()
 
 
 @record(frozen=False)
@@ -134,11 +111,7 @@ def _split(eqn: Eqn, rewrites: Rewrites) -> Jaxpr | None:
     stacked.update(v for r in results for v in r.cut)
     sums = _sums(loop, stacked)
     sums = [s for s in sums if rewrites.allow("summed after the loop", eqn)]
-    turned = _turned(loop, early, results)
-    turned = [t for t in turned if rewrites.allow("laid out before the loop", t.eqn)]
-    if not (early or results or sums or turned):
-        return None
-    return _rebuilt(loop, early, results, sums, turned)
+    return _rebuilt(loop, early, [*sums, *results]) if early or results or sums else None
 
 
 def _is_plain(eqn: Eqn) -> bool:
@@ -168,33 +141,26 @@ def _nbytes(loop: _Loop, v: Var) -> int:
     return loop.length * v.aval.size * v.aval.dtype.itemsize
 
 
-def _results(loop: _Loop, stacked: set[Var]) -> list[_Result]:
+def _results(loop: _Loop, stacked: set[Var]) -> list[_Late]:
     """Reductions that are stacked and nothing else."""
     found = []
     known = set(stacked)
     outputs = loop.body.outvars
     for v in dict.fromkeys(outputs[len(loop.carry) :]):
         maker = loop.makers.get(v)
-        if (
-            maker is None
-            or not isinstance(v, Var)
-            or v in stacked
-            or loop.users.get(v)
-            or outputs.count(v) > 1
-        ):
+        if maker is None or v in stacked or loop.users.get(v) or outputs.count(v) > 1:
             continue
+        assert isinstance(v, Var)
         if not reduced_axes(maker) or maker.invars[0].aval.size < REDUCES * v.aval.size:
             continue
         eqns, cut = _traced_back(loop, v, {maker}, known, start=maker)
-        fresh = [x for x in cut if x not in known]
-        small = sum(x.aval.size for x in fresh) <= REDUCES * v.aval.size
-        if small and _differs(loop, cut) and all(_nbytes(loop, x) <= MOST_BYTES for x in fresh):
-            known.update(fresh)
-            found.append(_Result(v, eqns, cut))
+        if _is_little(loop, cut, known, REDUCES * v.aval.size):
+            known.update(cut)
+            found.append(_Late(v, eqns, cut))
     return found
 
 
-def _sums(loop: _Loop, stacked: set[Var]) -> list[_Sum]:
+def _sums(loop: _Loop, stacked: set[Var]) -> list[_Late]:
     """Parts of the carry that become sums, the largest first."""
     stacked = set(stacked)
     candidates = []
@@ -213,30 +179,29 @@ def _sums(loop: _Loop, stacked: set[Var]) -> list[_Sum]:
     sums = []
     for k, added, last in sorted(candidates, key=lambda c: -c[1].aval.size):
         found = _sum(loop, k, added, last, stacked)
-        fresh = [v for v in found.cut if v not in stacked]
-        size = sum(v.aval.size for v in fresh)
-        small = size <= STACKED * added.aval.size and _differs(loop, found.cut)
-        if small and all(_nbytes(loop, v) <= MOST_BYTES for v in fresh):
-            stacked.update(fresh)
+        # A step writes what is stacked in place of what is added.
+        if _is_little(loop, found.cut, stacked, added.aval.size - 1):
+            stacked.update(found.cut)
             sums.append(found)
     return sums
 
 
-def _differs(loop: _Loop, cut: Sequence[Var]) -> bool:
-    """Whether what is computed from these values differs from step to step."""
-    return any(v not in loop.consts for v in cut)
+def _is_little(loop: _Loop, cut: Sequence[Var], stacked: set[Var], most: int) -> bool:
+    """Whether values of the loop differ from step to step, and few elements are to be stacked."""
+    fresh = [v for v in cut if v not in stacked]
+    few = sum(v.aval.size for v in fresh) <= most
+    fits = all(_nbytes(loop, v) <= MOST_BYTES for v in fresh)
+    return few and fits and any(v not in loop.consts for v in cut)
 
 
-def _sum(loop: _Loop, k: int, added: Var, last: Eqn, stacked: set[Var]) -> _Sum:
+def _sum(loop: _Loop, k: int, added: Var, last: Eqn, stacked: set[Var]) -> _Late:
     late = {last}
     linear: list[Eqn] = []
     value = added
     axes: tuple[int, ...] = ()
-    while True:  # a sum of what is linear is linear in the sum
+    while value not in stacked:  # a sum of what is linear is linear in the sum
         maker = loop.makers.get(value)
-        if maker is None or value in stacked or not _is_linear(maker):
-            break
-        if not _belongs(loop, maker, late):
+        if maker is None or not _is_linear(maker) or not _belongs(loop, maker, late):
             break
         late.add(maker)
         linear.append(maker)
@@ -252,7 +217,7 @@ def _sum(loop: _Loop, k: int, added: Var, last: Eqn, stacked: set[Var]) -> _Sum:
         value = x
         linear = linear[:deepest]
     eqns, cut = _traced_back(loop, value, late, stacked)
-    return _Sum(k, tuple(reversed(linear)), value, axes, eqns, cut)
+    return _Late(value, eqns, cut, k, axes, tuple(reversed(linear)))
 
 
 def _traced_back(
@@ -279,65 +244,6 @@ def _traced_back(
     return tuple(reversed(eqns)), tuple(cut)
 
 
-@record
-class _Turned:
-    """A constant that is read in another order than it lies in.
-
-    Args:
-      eqn: the last equation that moves its elements.
-      const: the constant.
-      perm: the order of its axes that it is read in.
-      dims: the axes of the result of ``eqn`` that they become.
-    """
-
-    eqn: Eqn
-    const: Var
-    perm: tuple[int, ...]
-    dims: tuple[int, ...]
-
-
-def _turned(loop: _Loop, early: Sequence[Var], results: Sequence[_Result]) -> list[_Turned]:
-    """Factors of sums of products that are constants, contiguous along what is summed."""
-    gone = {*early, *(r.value for r in results)}
-    found = []
-    for eqn in loop.body.eqns:
-        axes = reduced_axes(eqn)
-        product = loop.makers.get(eqn.invars[0]) if axes and eqn.invars else None
-        if product is None or product.primitive is not mul or not gone.isdisjoint(eqn.outvars):
-            continue
-        for x in product.invars:
-            turned = _read_across(loop, x, axes or ())
-            if turned is not None:
-                found.append(turned)
-    return found
-
-
-def _read_across(loop: _Loop, x: Atom, axes: tuple[int, ...]) -> _Turned | None:
-    """How a constant lies better, if ``x`` is one, repeated, and the sum is along its last axis."""
-    last = loop.makers.get(x)
-    places: list[int] = list(range(x.aval.ndim))  # the axis of `x` that each axis becomes
-    while (maker := loop.makers.get(x)) is not None:
-        if maker.primitive is transpose:
-            perm = maker.params["perm"]
-            places = [places[perm.index(k)] for k in range(len(perm))]
-        elif maker.primitive is broadcast_in_dim:
-            places = [places[d] for d in maker.params["dims"]]
-        else:
-            return None
-        (x,) = maker.invars
-    if last is None or x not in loop.consts or 1 in x.aval.shape or len(places) < 2:
-        return None
-    if any(last.outvars[0].aval.shape[p] != n for p, n in zip(places, x.aval.shape)):
-        return None
-    kept = [k for k, p in enumerate(places) if p not in axes]
-    summed = [k for k, p in enumerate(places) if p in axes]
-    if not kept or places[-1] not in axes or x.aval.shape[kept[-1]] < LEAST_ROW:
-        return None
-    perm = (*summed, *kept)
-    assert isinstance(x, Var)
-    return _Turned(last, x, perm, tuple(places[k] for k in perm))
-
-
 def _is_linear(eqn: Eqn) -> bool:
     """Whether an equation is linear in its one operand."""
     if len(eqn.invars) != 1 or not isinstance(eqn.invars[0], Var):
@@ -356,69 +262,46 @@ def _belongs(loop: _Loop, eqn: Eqn, late: set[Eqn]) -> bool:
     return out not in loop.body.outvars and all(user in late for user in loop.users.get(out, ()))
 
 
-def _rebuilt(
-    loop: _Loop,
-    early: Sequence[Var],
-    late: Sequence[_Result],
-    sums: Sequence[_Sum],
-    turned: Sequence[_Turned],
-) -> Jaxpr:
+def _rebuilt(loop: _Loop, early: Sequence[Var], late: Sequence[_Late]) -> Jaxpr:
     """The program of what is before, the loop, and what is after."""
     body, length, num_carry = loop.body, loop.length, len(loop.carry)
-    gone = {s.carry for s in sums}
+    done = {r.value if r.carry is None else r.carry for r in late}
     inputs = {*loop.consts, *loop.xs, *early}
-    needed = [*(v for r in late for v in r.cut), *(v for s in sums for v in s.cut)]
-    cuts = dict.fromkeys(v for v in needed if v not in inputs)
-    kept = [k for k in range(num_carry) if k not in gone]
-    done = {r.value for r in late}
+    cuts = list(dict.fromkeys(v for r in late for v in r.cut if v not in inputs))
+    kept = [k for k in range(num_carry) if k not in done]
     stacked = [v for v in body.outvars[num_carry:] if v not in done]
     results = [*(body.outvars[k] for k in kept), *stacked, *cuts]
-    laid_out = [Var(_permuted(t.const.aval, t.perm)) for t in turned]
-    instead = {
-        t.eqn: Eqn(
-            broadcast_in_dim,
-            (v,),
-            t.eqn.outvars,
-            {"shape": t.eqn.outvars[0].aval.shape, "dims": t.dims},
-            t.eqn.source,
-        )
-        for t, v in zip(turned, laid_out, strict=True)
-    }
     hoisted = set(early)
-    inside = [instead.get(e, e) for e in body.eqns if hoisted.isdisjoint(e.outvars)]
+    inside = [e for e in body.eqns if hoisted.isdisjoint(e.outvars)]
     inside = live_eqns(inside, results)
     used = {x for e in inside for x in e.invars} | set(results)
     consts = [v for v in loop.consts if v in used]
     rows = [v for v in (*loop.xs, *early) if v in used]
-    carry = [loop.carry[k] for k in kept]
-    inner = Jaxpr((), [*consts, *laid_out, *carry, *rows], results, inside, body.name)
+    given = [*consts, *(loop.carry[k] for k in kept), *rows]
     params = {
         **loop.eqn.params,
-        "jaxpr": inner,
-        "num_consts": len(consts) + len(laid_out),
-        "num_carry": len(carry),
+        "jaxpr": Jaxpr((), given, results, inside, body.name),
+        "num_consts": len(consts),
+        "num_carry": len(kept),
     }
 
     def program(*operands: Any) -> list[Any]:
         env: dict[Atom, Any] = dict(zip(body.invars, operands, strict=True))
         flags: dict[Atom, bool] = dict.fromkeys(loop.xs, True)
         _evaluate(live_eqns(body.eqns, early), env, flags, length)
-        new = [transpose_(env[t.const], t.perm) for t in turned]
-        given = [*(env[v] for v in consts), *new, *(env[v] for v in (*carry, *rows))]
-        outs = loop.eqn.primitive.bind(*given, **params)
-        first = {k: env[loop.carry[k]] for k in gone}
-        of_steps = [*stacked, *cuts]
-        ys = dict(zip(of_steps, outs[len(carry) :], strict=True))
+        outs = loop.eqn.primitive.bind(*[env[v] for v in given], **params)
+        last: dict[int, Any] = dict(zip(kept, outs))
+        ys: dict[Atom, Any] = dict(zip([*stacked, *cuts], outs[len(kept) :], strict=True))
         env.update((v, ys[v]) for v in cuts)
         flags.update(dict.fromkeys(cuts, True))
-        last = dict(zip(kept, outs))
-        for s in sums:
-            last[s.carry] = add.bind(first[s.carry], _total(s, env, flags, length))
         for r in late:
-            known, differs = dict(env), dict(flags)
-            _evaluate(r.eqns, known, differs, length)
-            assert differs[r.value], "a result that no step changes"
-            ys[r.value] = known[r.value]
+            _evaluate(r.eqns, env, flags, length)
+            assert flags[r.value], "what is done after the loop differs from step to step"
+            if r.carry is None:
+                ys[r.value] = env[r.value]
+            else:
+                total = _total(r, env[r.value])
+                last[r.carry] = add.bind(env[loop.carry[r.carry]], total)
         return [*(last[k] for k in range(num_carry)), *(ys[v] for v in body.outvars[num_carry:])]
 
     staged, constants = stage(program, [x.aval for x in loop.eqn.invars], body.name)
@@ -426,19 +309,12 @@ def _rebuilt(
     return _with_operands(staged, loop.eqn.invars)
 
 
-def _permuted(aval: ShapedArray, perm: Sequence[int]) -> ShapedArray:
-    return aval.update(shape=tuple(aval.shape[k] for k in perm))
-
-
-def _total(s: _Sum, env: dict[Atom, Any], flags: dict[Atom, bool], length: int) -> Any:
+def _total(r: _Late, values: Any) -> Any:
     """What all steps add."""
-    env, flags = dict(env), dict(flags)
-    _evaluate(s.eqns, env, flags, length)
-    assert flags.get(s.summed), "what is summed differs from step to step"
-    value = reduce_sum.bind(env[s.summed], axes=(0, *(a + 1 for a in s.axes)))
-    for eqn in s.linear:
-        value = eqn.primitive.bind(value, **eqn.params)
-    return value
+    total = reduce_sum.bind(values, axes=(0, *(a + 1 for a in r.axes)))
+    for eqn in r.linear:
+        total = eqn.primitive.bind(total, **eqn.params)
+    return total
 
 
 def _evaluate(

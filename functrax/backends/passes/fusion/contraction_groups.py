@@ -22,11 +22,10 @@ from collections.abc import Sequence
 
 from functrax.backends.cost import memory_ns
 from functrax.backends.passes.fusion.kernel_groups import KernelGroup, nbytes
-from functrax.backends.passes.groups import contraction, grouped
+from functrax.backends.passes.groups import contraction
 from functrax.backends.targets import target
 from functrax.core.ir.jaxpr import Atom, Eqn, Jaxpr, Var
 from functrax.core.prims.reduce import ReindexReduce
-from functrax.core.tracing.primitive import Elementwise
 from functrax.core.types import dtypes
 
 #: A contraction of at most so many products is a kernel as all others: it is done before a call of
@@ -122,10 +121,3 @@ def flat(eqns: Sequence[Eqn]) -> list[Eqn]:
             invars = [env.get(x, x) for x in e.invars]
             found.append(Eqn(e.primitive, invars, outvars, e.params, e.source))  # type: ignore[arg-type]
     return found
-
-
-def contraction_with(eqns: Sequence[Eqn], outputs: Sequence[Var], last: Eqn) -> Eqn:
-    """The equation of a contraction with its prologues and epilogue."""
-    around = [e.primitive.name for e in eqns if isinstance(e.primitive, Elementwise)]
-    name = "_".join(["contraction", *list(dict.fromkeys(reversed(around)))[:3]])
-    return grouped(contraction, flat(eqns), outputs, name, last.source)

@@ -29,11 +29,11 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable
-from typing import TypeAlias, TypeGuard
+from typing import TypeAlias
 
 from functrax.backends.passes.fusion.contraction_groups import (
     contraction_kernels_take,
-    contraction_with,
+    flat,
 )
 from functrax.backends.passes.fusion.kernel_graph import KernelGraph
 from functrax.backends.passes.fusion.kernel_groups import (
@@ -47,7 +47,7 @@ from functrax.backends.passes.fusion.kernel_groups import (
     is_view,
     moved_ns,
 )
-from functrax.backends.passes.fusion.kernel_spaces import Spaces
+from functrax.backends.passes.fusion.kernel_spaces import merged_space
 from functrax.backends.passes.fusion.kernel_views import Views, recomputed, take_evaluations
 from functrax.backends.passes.fusion.recompute import recompute
 from functrax.backends.passes.groups import Group, contraction, fused, grouped
@@ -95,7 +95,6 @@ class Fusion:
         self.readers: dict[Var, set[int]] = {}  # groups that read a value
         self.outside: set[Var] = {v for v in jaxpr.outvars if isinstance(v, Var)}
         self.graph = KernelGraph()
-        self.spaces = Spaces(self.eqns, self.views)
         self.reasons: dict[tuple[int, int], str] = {}
         self.inner = once_each(lambda program: fuse(program, rewrites))
         #: Minus what a merge saves, the two groups, and their versions then.
@@ -120,7 +119,7 @@ class Fusion:
         self.outside |= self._needed_by_others()
         clusters = {} if len(self.eqns) <= FEW else self.views.clusters()
         for n, eqn in enumerate(self.eqns):
-            if not self.fusible[n] or (is_view(eqn) and not self._is_value(eqn)):
+            if not self.fusible[n] or (is_view(eqn) and self.outside.isdisjoint(eqn.outvars)):
                 continue
             number = clusters.get(n, n)
             group = self.groups.get(number)
@@ -130,20 +129,17 @@ class Fusion:
             self.group_of[n] = number
             reads = self.views.reads_of(eqn)
             if group.ways or not all(reads.values()):
-                self.views.add_ways(group, eqn, reads)
+                self.views.add_ways_of(group, eqn, reads)
             for v, here in reads.items():
                 if v not in group.writes:
                     group.reads[v] = group.reads.get(v, True) and here
-        self._find_readers()
-        self._connect()
-
-    def _find_readers(self) -> None:
         for number, group in self.groups.items():
             for v in group.reads:
                 self.readers.setdefault(v, set()).add(number)
         for group in self.groups.values():
             if len(group.eqns) > 1:
                 group.writes = {v for v in group.writes if v in self.outside or v in self.readers}
+        self._connect()
 
     def _needed_by_others(self) -> set[Var]:
         """Values that something else than a kernel uses."""
@@ -152,43 +148,38 @@ class Fusion:
             if not self.fusible[n]:
                 needed.update(x for x in eqn.invars if isinstance(x, Var))
             elif eqn.primitive is contraction:
-                needed.update(x for x in eqn.invars if self._is_made_by_view(x))
+                needed.update(x for x in eqn.invars if isinstance(x, Var) and x in self.views.made)
             elif eqn.primitive is scatter and isinstance(eqn.invars[0], Var):
                 needed.add(eqn.invars[0])  # its memory is updated, or copied
                 read = eqn.invars[1]
-                if self._is_made_by_view(read) and is_dear_to_copy(eqn.invars[0]):
-                    if self.views.reads_elsewhere([self.position[read]], eqn):
+                if isinstance(read, Var) and read in self.views.made:
+                    at = self.position[read]
+                    if is_dear_to_copy(eqn.invars[0]) and self.views.reads_elsewhere([at], eqn):
                         needed.add(read)
         return needed
-
-    def _is_made_by_view(self, x: Atom) -> TypeGuard[Var]:
-        n = self.position.get(x, -1) if isinstance(x, Var) else -1
-        return n >= 0 and self.fusible[n] and is_view(self.eqns[n])
-
-    def _is_value(self, eqn: Eqn) -> bool:
-        return any(v in self.outside for v in eqn.outvars)
 
     def _connect(self) -> None:
         """Edges between groups, and other equations, which are nodes that are never merged."""
         self.graph = KernelGraph()
         last_effect: int | None = None
-        for number in self.groups:
-            self.graph.add_node(number)
-        for n, eqn in enumerate(self.eqns):
-            if n not in self.group_of and not (self.fusible[n] and is_view(eqn)):
-                self.graph.add_node(n)
+        others = [
+            n
+            for n, eqn in enumerate(self.eqns)
+            if n not in self.group_of and not (self.fusible[n] and is_view(eqn))
+        ]
+        for n in (*self.groups, *others):
+            self.graph.add_node(n)
         for number, group in self.groups.items():
             for v in group.reads:
                 self.add_edges(v, number)
-        for n, eqn in enumerate(self.eqns):
-            if n in self.graph.predecessors and n not in self.group_of:
-                for x in eqn.invars:
-                    if isinstance(x, Var):
-                        self.add_edges(x, n)
-                if eqn.primitive.has_side_effects(dict(eqn.params)):
-                    if last_effect is not None:  # they happen in the order of the program
-                        self.graph.add_edge(last_effect, n)
-                    last_effect = n
+        for n in others:
+            eqn = self.eqns[n]
+            for x in eqn.invars:
+                self.add_edges(x, n)
+            if eqn.primitive.has_side_effects(dict(eqn.params)):
+                if last_effect is not None:  # they happen in the order of the program
+                    self.graph.add_edge(last_effect, n)
+                last_effect = n
         self.graph.find_levels()
 
     def _node_of(self, n: int) -> int:
@@ -198,9 +189,9 @@ class Fusion:
             n = self.merged_into[n]
         return n
 
-    def add_edges(self, v: Var, n: int) -> None:
+    def add_edges(self, v: Atom, n: int) -> None:
         """Edges from what computes a value; for a view that is no value, from what it reads."""
-        source = self.position.get(v)
+        source = self.position.get(v) if isinstance(v, Var) else None
         if source is None:
             return
         node = self._node_of(source)
@@ -208,8 +199,7 @@ class Fusion:
             self.graph.add_edge(node, n)
             return
         for x in self.eqns[source].invars:
-            if isinstance(x, Var):
-                self.add_edges(x, n)
+            self.add_edges(x, n)
 
     # ---- merging ------------------------------------------------------------------------------
 
@@ -261,7 +251,7 @@ class Fusion:
             return False  # it was tried before
         if len(a.eqns) + len(b.eqns) > FEW:
             return False
-        space, _ = self.spaces.merged(a, b, lambda: self._written_after(a, b))
+        space, _ = merged_space(self.views, a, b, lambda: self._written_after(a, b))
         if space is None or not self._is_small(b):
             return False
         return not (graph.has_detour(m, n, SEARCH) or graph.has_detour(n, m, SEARCH))
@@ -269,17 +259,13 @@ class Fusion:
     def _propose_all(self, n: int, first: int = 0) -> None:
         """Propose merges of a group with those near it whose numbers are not below ``first``."""
         group = self.groups[n]
-        near = self.graph.predecessors[n] | self.graph.successors[n]
-        others = near & self.groups.keys()
+        others = self.graph.predecessors[n] | self.graph.successors[n]
+        others &= self.groups.keys()
         if group.center is None:
-            siblings: set[int] = set()
-            for v in group.reads:
-                readers = self.readers.get(v, ())
-                if len(readers) <= 32:
-                    siblings.update(readers)
-            siblings.discard(n)
-            # a contraction shares its kernel with what uses its result, or gives its operands
-            others.update([m for m in siblings if m >= first and self.groups[m].center is None])
+            # A contraction shares its kernel with what uses its result, or gives its operands.
+            several = [self.readers[v] for v in group.reads if len(self.readers[v]) <= 2 * FEW]
+            siblings = set().union(*several) - {n}
+            others.update([m for m in siblings if self.groups[m].center is None])
         for m in others:
             if m >= first:
                 self._propose(m, n)
@@ -288,7 +274,7 @@ class Fusion:
         a, b = self.groups[m], self.groups[n]
         if m in self.graph.successors[n] or (n not in self.graph.successors[m] and n < m):
             a, b = b, a  # a comes first
-        merged, reason = self.spaces.merged(a, b, lambda: self._written_after(a, b))
+        merged, reason = merged_space(self.views, a, b, lambda: self._written_after(a, b))
         if merged is None:
             self.reasons[a.number, b.number] = reason
             return
@@ -314,15 +300,12 @@ class Fusion:
     def _written_after(self, a: KernelGroup, b: KernelGroup) -> set[Var]:
         """What a merged group writes."""
         inside = {a.number, b.number}
-        kept = set(b.writes)
-        for v in a.writes:
-            if v in self.outside or not self.readers.get(v, set()) <= inside:
-                kept.add(v)
-        return kept
+        needed = {v for v in a.writes if not self.readers.get(v, set()) <= inside}
+        return b.writes | needed | (a.writes & self.outside)
 
     def _merge(self, a: KernelGroup, b: KernelGroup) -> None:
         """Put ``a`` into ``b``."""
-        space, _ = self.spaces.merged(a, b, lambda: self._written_after(a, b))
+        space, _ = merged_space(self.views, a, b, lambda: self._written_after(a, b))
         assert space is not None
         writes = self._written_after(a, b)
         moved = any(not b.reads[w] and not a.has_for_rows(w) for w in a.writes & b.reads.keys())
@@ -377,13 +360,10 @@ class Fusion:
         if group.center is not None and len(eqns) == 1:
             return eqns[0]
         outputs = [v for e in eqns for v in e.outvars if v in group.writes]
+        around = [e for e in eqns if not is_view(e) and e.primitive is not contraction]
+        does = dict.fromkeys(e.primitive.name for e in reversed(around or eqns[-1:]))
+        name = "_".join(list(does)[:3])  # the last first
+        source = self.eqns[n].source
         if group.center is not None:
-            return contraction_with(eqns, outputs, self.eqns[n])
-        return grouped(fused, eqns, outputs, _name(eqns), self.eqns[n].source)
-
-
-def _name(eqns: list[Eqn]) -> str:
-    """A name for a group: what it does, the last first."""
-    names = [e.primitive.name for e in eqns if not is_view(e)] or [eqns[-1].primitive.name]
-    shown = list(dict.fromkeys(reversed(names)))[:3]
-    return "_".join(shown)
+            return grouped(contraction, flat(eqns), outputs, f"contraction_{name}", source)
+        return grouped(fused, eqns, outputs, name, source)

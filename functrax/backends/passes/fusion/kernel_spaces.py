@@ -3,13 +3,13 @@
 A kernel has one iteration space.  What a group of reductions reduces may be used in its own row
 only, and again over the whole row if that stays in the cache; a scatter ends its kernel.
 
-Start at :meth:`Spaces.merged`.
+Start at :func:`merged_space`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TypeAlias
 
 from functrax.backends.loops.strategies.reduction_blocks import in_blocks
@@ -23,118 +23,112 @@ from functrax.backends.passes.fusion.kernel_groups import (
 )
 from functrax.backends.passes.fusion.kernel_views import Views
 from functrax.backends.targets import target
-from functrax.core.ir.jaxpr import Eqn, Var
+from functrax.core.ir.jaxpr import Var
 from functrax.core.options.config import state as options
 from functrax.core.prims.mapped import scatter
 
 Found: TypeAlias = "tuple[Space | None, str]"
 
 
-class Spaces:
-    """Answers for the groups of one program.
+def merged_space(
+    views: Views, a: KernelGroup, b: KernelGroup, written: Callable[[], set[Var]]
+) -> Found:
+    """The iteration space of two groups as one, or why they cannot be one.
 
     Args:
-      eqns: its equations.
-      views: its views.
+      a: the group that comes first.
+      b: the other one.
+      written: what the two write together.
     """
-
-    def __init__(self, eqns: Sequence[Eqn], views: Views) -> None:
-        self.eqns = eqns
-        self.views = views
-
-    def merged(self, a: KernelGroup, b: KernelGroup, written: Callable[[], set[Var]]) -> Found:
-        """The iteration space of two groups as one, or why they cannot be one.
-
-        Args:
-          a: the group that comes first.
-          b: the other one.
-          written: what the two write together.
-        """
-        if a.size + b.size > MAX_COMPUTED:
-            return None, f"size: more than {MAX_COMPUTED} equations computed for each element"
-        if a.center is not None or b.center is not None:
-            through = [v for v in b.reads if v in a.writes]
-            reason = joined(a, b, through, written() if through else set())
-            around = b if a.center is not None else a
-            if not reason and self.views.with_holes(around.eqns):
-                reason = "contraction: an array with holes in it is read around it"
-            return (None, reason) if reason else ((a if a.center is not None else b).space, "")
-        if a.update:
-            return None, "update: a scatter ends its kernel"
-        same = a.space.full == b.space.full
-        if same and a.space.row is None and b.space.row is None and not b.update:
-            return b.space, ""  # as are most groups: nothing is reduced, all have one shape
+    if a.size + b.size > MAX_COMPUTED:
+        return None, f"size: more than {MAX_COMPUTED} equations computed for each element"
+    if a.center is not None or b.center is not None:
         through = [v for v in b.reads if v in a.writes]
-        if b.update:
-            return self._into_update(a, b, through, written())
-        space, reason = self._common_space(a, b, through)
-        if space is None:
-            return None, reason
-        if a.space.full != b.space.full or a.space.row != b.space.row:
-            for v in written():
-                if squeezed(v.aval.shape) not in (space.full, space.row):
-                    return None, "shape: a value of another shape is needed outside"
-        return space, ""
+        reason = joined(a, b, through, written() if through else set())
+        around = b if a.center is not None else a
+        if not reason and views.with_holes(around.eqns):
+            reason = "contraction: an array with holes in it is read around it"
+        return (None, reason) if reason else ((a if a.center is not None else b).space, "")
+    if a.update:
+        return None, "update: a scatter ends its kernel"
+    same = a.space.full == b.space.full
+    if same and a.space.row is None and b.space.row is None and not b.update:
+        return b.space, ""  # as are most groups: nothing is reduced, all have one shape
+    through = [v for v in b.reads if v in a.writes]
+    if b.update:
+        return _into_update(views, a, b, through, written())
+    space, reason = _common_space(views, a, b, through)
+    if space is None:
+        return None, reason
+    if a.space.full != b.space.full or a.space.row != b.space.row:
+        for v in written():
+            if squeezed(v.aval.shape) not in (space.full, space.row):
+                return None, "shape: a value of another shape is needed outside"
+    return space, ""
 
-    def _into_update(
-        self, a: KernelGroup, b: KernelGroup, through: list[Var], written: set[Var]
-    ) -> Found:
-        if not through:
-            return None, "update: nothing else shares the kernel of a scatter"
-        if a.space.row is not None:
-            return None, "reduction: its result is complete only after its kernel"
-        if written != b.writes:
-            return None, "update: a value that is also needed elsewhere"
-        update = self.eqns[max(b.eqns)]
-        x = update.invars[0]
-        if update.primitive is scatter and x in a.reads and is_dear_to_copy(x):
-            if self.views.reads_elsewhere(a.eqns, update):
-                return None, "update: it is to be done in place, where these are still read"
-        if b.serial and (a.dear or b.dear):  # in one thread, and without lanes
-            if (a.work + b.work) * math.prod(b.space.full) > target().kernel_ns:
-                return None, "cost: its elements are computed one after the other"
-        return b.space, ""
 
-    def _common_space(self, a: KernelGroup, b: KernelGroup, through: list[Var]) -> Found:
-        if a.space.row is None:
-            if through or a.space.full in (b.space.full, b.space.row):
-                return b.space, ""
-            return None, "shape: different iteration spaces"
-        again = False  # whether b reads the rows again, which a reduces
-        for v in through:
-            if a.has_for_rows(v):
-                if b.reads[v]:
-                    fits = b.space.row is None or b.space.operand == a.space.operand
-                else:
-                    fits = again = self._spread_only(a, b, v)
-                if not fits:
-                    return None, "reduction: its result is used outside its row"
-            elif not b.reads[v] or b.space.full != a.space.full:
-                return None, "reduction: a value of its rows is used elsewhere"
-        if b.space.row is not None:
-            if b.space.operand != a.space.operand:
-                return None, "reduction: along other axes"
-        elif b.space.full not in (a.space.full, a.space.row):
-            return None, "shape: different iteration spaces"
-        if again and not self._row_fits(a, b):
-            return None, "row: too long to be read again from the cache"
-        return a.space, ""
+def _into_update(
+    views: Views, a: KernelGroup, b: KernelGroup, through: list[Var], written: set[Var]
+) -> Found:
+    if not through:
+        return None, "update: nothing else shares the kernel of a scatter"
+    if a.space.row is not None:
+        return None, "reduction: its result is complete only after its kernel"
+    if written != b.writes:
+        return None, "update: a value that is also needed elsewhere"
+    update = views.eqns[max(b.eqns)]
+    x = update.invars[0]
+    if update.primitive is scatter and x in a.reads and is_dear_to_copy(x):
+        if views.reads_elsewhere(a.eqns, update):
+            return None, "update: it is to be done in place, where these are still read"
+    if b.serial and (a.dear or b.dear):  # in one thread, and without lanes
+        if (a.work + b.work) * math.prod(b.space.full) > target().kernel_ns:
+            return None, "cost: its elements are computed one after the other"
+    return b.space, ""
 
-    def _spread_only(self, a: KernelGroup, b: KernelGroup, v: Var) -> bool:
-        """Whether every view by which ``b`` reads ``v`` spreads it over the rows of ``a``."""
-        assert a.space.operand is not None
-        shape, axes = a.space.operand
-        kept = [d for d in range(len(shape)) if d not in axes]
-        eqns = [self.eqns[n] for n in b.eqns]
-        views = {x for eqn in eqns for x in (*eqn.invars, *eqn.outvars) if x in self.views.made}
-        return all(self.views.spreads(x, v, shape, kept) for x in views)
 
-    def _row_fits(self, a: KernelGroup, b: KernelGroup) -> bool:
-        assert a.space.operand is not None
-        shape, axes = a.space.operand
-        length = math.prod(shape[d] for d in axes)
-        if options.strict and in_blocks(math.prod(shape) // length, length):
-            return False  # a kernel that reads it again would reduce it in another order
-        whole = [v for v in {*a.reads, *b.reads} if v.aval.size >= math.prod(shape)]
-        width = sum(v.aval.dtype.itemsize for v in whole)
-        return length * width <= target().reread_bytes
+def _common_space(views: Views, a: KernelGroup, b: KernelGroup, through: list[Var]) -> Found:
+    if a.space.row is None:
+        if through or a.space.full in (b.space.full, b.space.row):
+            return b.space, ""
+        return None, "shape: different iteration spaces"
+    again = False  # whether b reads the rows again, which a reduces
+    for v in through:
+        if a.has_for_rows(v):
+            if b.reads[v]:
+                fits = b.space.row is None or b.space.operand == a.space.operand
+            else:
+                fits = again = _spread_only(views, a, b, v)
+            if not fits:
+                return None, "reduction: its result is used outside its row"
+        elif not b.reads[v] or b.space.full != a.space.full:
+            return None, "reduction: a value of its rows is used elsewhere"
+    if b.space.row is not None:
+        if b.space.operand != a.space.operand:
+            return None, "reduction: along other axes"
+    elif b.space.full not in (a.space.full, a.space.row):
+        return None, "shape: different iteration spaces"
+    if again and not _row_fits(a, b):
+        return None, "row: too long to be read again from the cache"
+    return a.space, ""
+
+
+def _spread_only(views: Views, a: KernelGroup, b: KernelGroup, v: Var) -> bool:
+    """Whether every view by which ``b`` reads ``v`` spreads it over the rows of ``a``."""
+    assert a.space.operand is not None
+    shape, axes = a.space.operand
+    kept = [d for d in range(len(shape)) if d not in axes]
+    eqns = [views.eqns[n] for n in b.eqns]
+    seen = {x for eqn in eqns for x in (*eqn.invars, *eqn.outvars) if x in views.made}
+    return all(views.spreads(x, v, shape, kept) for x in seen)
+
+
+def _row_fits(a: KernelGroup, b: KernelGroup) -> bool:
+    assert a.space.operand is not None
+    shape, axes = a.space.operand
+    length = math.prod(shape[d] for d in axes)
+    if options.strict and in_blocks(math.prod(shape) // length, length):
+        return False  # a kernel that reads it again would reduce it in another order
+    whole = [v for v in {*a.reads, *b.reads} if v.aval.size >= math.prod(shape)]
+    width = sum(v.aval.dtype.itemsize for v in whole)
+    return length * width <= target().reread_bytes

@@ -50,6 +50,11 @@ def one_after_another(first: Ways, second: Ways) -> Ways:
     return frozenset([p + q for p, q in itertools.islice(both, SEARCH)])
 
 
+def add_ways(group: KernelGroup, v: Var, ways: Ways) -> None:
+    """Let a group read a value by more ways; before its reads change."""
+    group.ways[v] = group.ways.get(v, HERE if v in group.reads else frozenset()) | ways
+
+
 def places(ways: Ways, points: int) -> int:
     """At how many places a kernel of so many points computes what it reads by these ways.
 
@@ -210,13 +215,12 @@ class Views:
         views = self.seen_through(self._read_by(members), reads)
         return sorted({*members, *(self.position[view.outvars[0]] for view in views)})
 
-    def add_ways(self, group: KernelGroup, eqn: Eqn, reads: Mapping[Var, bool]) -> None:
+    def add_ways_of(self, group: KernelGroup, eqn: Eqn, reads: Mapping[Var, bool]) -> None:
         """An equation becomes part of a group that reads through views; before its reads change."""
         plain = all(reads.values()) or eqn.primitive is contraction
         ways = {} if plain else self.ways_of(eqn)
         for v in reads:
-            known = group.ways.get(v, HERE if v in group.reads else frozenset())
-            group.ways[v] = known | ways.get(v, HERE)
+            add_ways(group, v, ways.get(v, HERE))
 
     def clusters(self) -> dict[int, int]:
         """Elementwise equations that share a kernel in every good partition: the number of each.
@@ -300,8 +304,7 @@ def take_evaluations(a: KernelGroup, b: KernelGroup, written: set[Var]) -> None:
         times += b.stages - a.stages
     for v in a.reads:
         if v in b.ways or v in a.ways or into != HERE:
-            known = b.ways.get(v, HERE) if v in b.reads else frozenset()
-            b.ways[v] = known | one_after_another(into, a.ways.get(v, HERE))
+            add_ways(b, v, one_after_another(into, a.ways.get(v, HERE)))
     for v in a.writes:
         b.ways.pop(v, None)
     b.work += a.work * times

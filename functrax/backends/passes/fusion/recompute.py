@@ -13,7 +13,7 @@ its groups are changed in place, and its graph is out of date then.  Start at :f
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from functrax.backends.passes.fusion.kernel_groups import (
@@ -27,7 +27,7 @@ from functrax.backends.passes.fusion.kernel_groups import (
     is_view,
     moved_ns,
 )
-from functrax.backends.passes.fusion.kernel_views import HERE, one_after_another
+from functrax.backends.passes.fusion.kernel_views import HERE, add_ways, one_after_another
 from functrax.backends.targets import target
 from functrax.core.ir.jaxpr import Atom, Var
 
@@ -86,15 +86,11 @@ class _Copied:
         self.eqns: set[int] = set()
         self.leaves: dict[Var, bool] = {}
         self.sources: set[Var] = set()
-        self.possible = (
-            bool(self.readers)
-            and not group.update
-            and not any(b.update or (b.center is not None and not b.reads[v]) for b in self.readers)
-        )
+        closed = [b.update or (b.center is not None and not b.reads[v]) for b in self.readers]
+        self.possible = bool(self.readers) and not group.update and not any(closed)
         self.possible = self.possible and self._collect() and bool(self.eqns)
-        for b in self.readers:
-            times = self._times(b)
-            self.possible = self.possible and b.size + times * len(self.eqns) <= MAX_COMPUTED
+        sizes = [b.size + self._times(b) * len(self.eqns) for b in self.readers]
+        self.possible = self.possible and max(sizes) <= MAX_COMPUTED
 
     def _collect(self) -> bool:
         """Find the equations; whether they are few and cheap."""
@@ -164,8 +160,7 @@ class _Copied:
             for x, same in self.leaves.items():
                 if not (here and same):
                     step = HERE if same else frozenset([(fusion.views.step(v, x),)])
-                    known = b.ways.get(x, HERE) if x in b.reads else frozenset()
-                    b.ways[x] = known | one_after_another(ways, step)
+                    add_ways(b, x, one_after_another(ways, step))
                 b.reads[x] = b.reads.get(x, True) and here and same
                 fusion.readers.setdefault(x, set()).add(b.number)
         fusion.readers[v] = set()
@@ -194,13 +189,9 @@ def _keep_needed(fusion: Fusion, group: KernelGroup) -> None:
             needed.add(n)
             stack.extend(fusion.eqns[n].invars)
     group.eqns &= needed
-    _forget(fusion, group, group.reads.keys() - reads)
+    for v in group.reads.keys() - reads:
+        del group.reads[v]
+        group.ways.pop(v, None)
+        fusion.readers[v].discard(group.number)
     if not group.writes:
         del fusion.groups[group.number]
-
-
-def _forget(fusion: Fusion, group: KernelGroup, values: Iterable[Var]) -> None:
-    for x in list(values):
-        del group.reads[x]
-        group.ways.pop(x, None)
-        fusion.readers[x].discard(group.number)

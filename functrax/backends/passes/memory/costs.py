@@ -13,6 +13,7 @@ Start at :func:`traffic` and :func:`operations`.
 from __future__ import annotations
 
 from functrax.backends.kernels.values import elements_of
+from functrax.backends.passes.fusion.kernel_groups import nbytes
 from functrax.backends.passes.groups import Group
 from functrax.backends.passes.memory.distinct_reads import elements_read
 from functrax.core.ir.jaxpr import Eqn, Jaxpr, Var, subjaxprs
@@ -48,11 +49,6 @@ def traffic(eqn: Eqn) -> tuple[tuple[int, ...], tuple[int, ...]]:
         counts = [x.aval.size if isinstance(x, Var) else 0 for x in eqn.invars]
     reads = tuple(n * x.aval.dtype.itemsize for n, x in zip(counts, eqn.invars))
     return reads, tuple(nbytes(v) for v in eqn.outvars)
-
-
-def nbytes(v: Var) -> int:
-    """Bytes of a value in memory."""
-    return int(v.aval.size) * v.aval.dtype.itemsize
 
 
 def operations(eqn: Eqn) -> Operations:

@@ -14,20 +14,17 @@ from __future__ import annotations
 
 import bisect
 from collections.abc import Iterator, Mapping
-from typing import Final
 
 from functrax.backends.cost import memory_ns
 from functrax.backends.passes.clean.dce import dce
+from functrax.backends.passes.fusion.kernel_groups import SEARCH, nbytes
 from functrax.backends.passes.groups import Group
 from functrax.backends.passes.inner import renamed, with_eqns
-from functrax.backends.passes.memory.costs import nbytes, operations, traffic
+from functrax.backends.passes.memory.costs import operations, traffic
 from functrax.backends.passes.rewrites import EFFORT, Rewrites
 from functrax.backends.targets import target
 from functrax.core.ir.jaxpr import Atom, Eqn, Jaxpr, Var
 from functrax.core.records import record
-
-#: The most groups that are copied for one value.
-_MOST: Final = 32
 
 
 def rematerialize(jaxpr: Jaxpr, rewrites: Rewrites, budget: int) -> Jaxpr:
@@ -144,7 +141,7 @@ class _Plan:
             x = stack.pop()
             if x in copies:
                 continue
-            if len(copies) == _MOST:
+            if len(copies) >= SEARCH:
                 return None
             copies[x] = _copy(self.eqns[self.made[x]], x)
             for y in copies[x].invars:

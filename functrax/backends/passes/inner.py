@@ -6,13 +6,10 @@ Programs inside equations are treated as the program around them (:func:`with_pr
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from types import MappingProxyType
 from typing import Any
 
 from functrax.backends.passes.groups import contraction
 from functrax.core.ir.jaxpr import Atom, Eqn, Jaxpr, all_eqns
-
-_NOTHING: Mapping[Atom, Atom] = MappingProxyType({})
 
 
 def renamed(eqn: Eqn, env: Mapping[Atom, Atom]) -> Eqn:
@@ -72,7 +69,7 @@ def with_bodies(eqns: Iterable[Eqn], function: Callable[[Jaxpr], Jaxpr]) -> list
     return [e if e.primitive is contraction else with_programs(e, function) for e in eqns]
 
 
-def with_eqns(jaxpr: Jaxpr, eqns: Sequence[Eqn], env: Mapping[Atom, Atom] = _NOTHING) -> Jaxpr:
+def with_eqns(jaxpr: Jaxpr, eqns: Sequence[Eqn], env: Mapping[Atom, Atom] | None = None) -> Jaxpr:
     """The program with other equations, and with what ``env`` has in place of results.
 
     It is the same object if nothing differs.
@@ -80,5 +77,5 @@ def with_eqns(jaxpr: Jaxpr, eqns: Sequence[Eqn], env: Mapping[Atom, Atom] = _NOT
     same = len(eqns) == len(jaxpr.eqns) and all(a is b for a, b in zip(eqns, jaxpr.eqns))
     if same and not env:
         return jaxpr
-    outvars = [env.get(x, x) for x in jaxpr.outvars]
+    outvars = [env.get(x, x) for x in jaxpr.outvars] if env else jaxpr.outvars
     return Jaxpr((), jaxpr.invars, outvars, eqns, jaxpr.name, jaxpr.arg_names)

@@ -9,6 +9,7 @@ Start at :func:`range_of`; the rules are rows of ``passes/algebra/rule_table.py`
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import Any, Final, NamedTuple
 
 from functrax.backends.passes.algebra.rule import Made
@@ -104,16 +105,12 @@ def _computed(eqn: Eqn, made: Made, depth: int) -> Range | None:
 def _of_choice(eqn: Eqn, made: Made, depth: int) -> Range | None:
     """Of a choice by ``x < 0`` each case is that with such an ``x``."""
     which, *cases = eqn.invars
-    found: Range | None = None
+    found = [range_of(case, made, depth) for case in cases]
     test = made.by(lt, which)
-    for k, case in enumerate(cases):
-        case_range = range_of(case, made, depth)
-        if test is not None and len(cases) == 2:
-            case_range = _where(test, bool(k), case, case_range, made, depth)
-        if case_range is None:
-            return None
-        found = case_range if found is None else found.either(case_range)
-    return found
+    if test is not None and len(cases) == 2:
+        found = [_where(test, bool(k), x, found[k], made, depth) for k, x in enumerate(cases)]
+    known = [r for r in found if r is not None]
+    return reduce(Range.either, known) if len(known) == len(cases) else None
 
 
 def _where(
@@ -124,10 +121,8 @@ def _where(
     bounds, limits = range_of(x, made, depth), range_of(limit, made, depth)
     if known is None or bounds is None or limits is None:
         return known
-    if holds:
-        narrowed = bounds.both(Range(bounds.least, limits.most - 1))
-    else:
-        narrowed = bounds.both(Range(limits.least, bounds.most))
+    least, most = (bounds.least, limits.most - 1) if holds else (limits.least, bounds.most)
+    narrowed = bounds.both(Range(least, most))
     if case is x:
         return narrowed
     moved = made.by(add, case)

@@ -11,9 +11,8 @@ The rules are in ``passes/algebra/rule_table.py``;
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import cache
-from typing import Any, TypeAlias
+from typing import Any
 
 from functrax.backends.passes.algebra.rule import Made, New, Rule
 from functrax.backends.passes.algebra.rule_table import RULES
@@ -27,16 +26,18 @@ from functrax.core.types.aval import ShapedArray
 #: How often one equation may be rewritten.
 _MAX_STEPS = 8
 
-#: Whether a primitive knows when it does nothing; its rules; those for operands without a number.
-Plan: TypeAlias = "tuple[bool, Sequence[Rule], Sequence[Rule]]"
+_DOES_NOTHING = Rule(
+    "nothing to do",
+    lambda primitive: type(primitive).simplify is not Primitive.simplify,
+    lambda eqn, made: eqn.primitive.simplify(*eqn.invars, **eqn.params),
+)
 
 
 @cache
-def _plan(primitive: Primitive) -> Plan:
-    """What is tried on a primitive's equations."""
-    knows = type(primitive).simplify is not Primitive.simplify
-    rules = [rule for rule in RULES if rule.is_about(primitive)]
-    return knows, rules, [rule for rule in rules if not rule.constant]
+def _rules(primitive: Primitive) -> tuple[list[Rule], list[Rule]]:
+    """What is tried on a primitive's equations: with a number for an operand, and without."""
+    rules = [rule for rule in (_DOES_NOTHING, *RULES) if rule.is_about(primitive)]
+    return rules, [rule for rule in rules if not rule.constant]
 
 
 def simplify(jaxpr: Jaxpr, rewrites: Rewrites) -> Jaxpr:
@@ -81,15 +82,10 @@ class _Simplification:
 
     def _rewritten(self, eqn: Eqn) -> Any:
         """The equation, or the value, in place of one; None if no rule applies."""
-        knows, rules, others = _plan(eqn.primitive)
-        if not (knows or rules) or len(eqn.outvars) != 1:
+        rules, others = _rules(eqn.primitive)
+        if not rules or len(eqn.outvars) != 1:
             return None
         aval = eqn.outvars[0].aval
-        if knows:
-            value = eqn.primitive.simplify(*eqn.invars, **eqn.params)
-            if value is not None and self._fits(value, aval):
-                if self.rewrites.allow("nothing to do", eqn):
-                    return self._in_place(value, eqn)
         for rule in rules if Literal in map(type, eqn.invars) else others:
             value = rule.apply(eqn, self.made)
             if value is None or not self._fits(value, aval):

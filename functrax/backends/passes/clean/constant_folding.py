@@ -64,9 +64,8 @@ class _Folding:
         if followed and len(eqn.outvars) == 1:
             known = self.known
             # A gather from a uniform array needs no indices.
-            looked_at = (
-                invars[:1] if primitive is reindex and self._is_number(invars[0]) else invars
-            )
+            uniform = primitive is reindex and self._is_number(invars[0])
+            looked_at = invars[:1] if uniform else invars
             all_known = all(type(x) is Literal or x in known for x in looked_at)
             if all_known and self._replaced(eqn, looked_at):
                 return
@@ -200,16 +199,14 @@ def _sum(number: Literal, count: int, aval: ShapedArray) -> Literal | None:
 
 
 def _has_exact_sum(number: Any, count: int, dtype: np.dtype[Any]) -> bool:
+    """Whether all integers up to the sum are numbers of a dtype."""
+    if dtypes.is_integer(dtype):
+        most = int(min(np.iinfo(dtype).max, 2**53))
+    else:
+        most = int(2 ** (dtypes.finfo(dtype).nmant + 1))
     value = float(number)
-    return value.is_integer() and abs(value) * count <= _exact_up_to(dtype)
+    return value.is_integer() and abs(value) * count <= most
 
 
 def _sum_of(number: Any, count: int) -> int:
     return int(float(number)) * count
-
-
-def _exact_up_to(dtype: np.dtype[Any]) -> int:
-    """Up to here all integers are numbers of a dtype."""
-    if dtypes.is_integer(dtype):
-        return int(min(np.iinfo(dtype).max, 2**53))
-    return int(2 ** (dtypes.finfo(dtype).nmant + 1))

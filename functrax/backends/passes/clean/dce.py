@@ -16,7 +16,8 @@ def dce(jaxpr: Jaxpr, rewrites: Rewrites) -> Jaxpr:
     needed: set[Atom] = set(jaxpr.outvars)
     kept: list[Eqn] = []
     for eqn in reversed(jaxpr.eqns):
-        if needed.isdisjoint(eqn.outvars) and _removed(eqn, rewrites):
+        dead = needed.isdisjoint(eqn.outvars) and not eqn.primitive.has_side_effects(eqn.params)
+        if dead and rewrites.allow("nothing needs it", eqn):
             continue
         needed.update(eqn.invars)
         fewer = _of_what_is_used(eqn, needed, rewrites)
@@ -44,9 +45,3 @@ def _of_what_is_used(eqn: Eqn, needed: set[Atom], rewrites: Rewrites) -> Eqn:
         return eqn
     outvars = tuple(compress(eqn.outvars, used))
     return Eqn(eqn.primitive, eqn.invars, outvars, params, eqn.source)
-
-
-def _removed(eqn: Eqn, rewrites: Rewrites) -> bool:
-    if eqn.primitive.has_side_effects(eqn.params):
-        return False
-    return rewrites.allow("nothing needs it", eqn)

@@ -75,8 +75,8 @@ class _Inlining:
                     env.update(zip(eqn.outvars, results, strict=True))
                     continue
             inner = with_programs(eqn, lambda program: inline(program, self.rewrites))
-            same = inner is eqn and _is_typed_as(operands, invars) and not _is_weak(eqn.outvars)
-            if not same:
+            same = all(x.aval is y.aval for x, y in zip(operands, invars))
+            if inner is not eqn or not same or any(v.aval.weak_type for v in eqn.outvars):
                 self._infer(inner, operands, env, fresh)
             elif operands == invars and not fresh:
                 self.eqns.append(eqn)
@@ -113,16 +113,6 @@ class _Inlining:
         self.eqns.append(Eqn(optimization_barrier, variables, behind, {}))
         held: dict[Atom, Atom] = dict(zip(variables, behind))
         return tuple(held.get(x, x) for x in operands)
-
-
-def _is_typed_as(operands: Sequence[Atom], before: Sequence[Atom]) -> bool:
-    if operands == before:
-        return True
-    return all(x.aval is y.aval for x, y in zip(operands, before))
-
-
-def _is_weak(variables: Sequence[Var]) -> bool:
-    return any(v.aval.weak_type for v in variables)
 
 
 def _strong(x: Atom) -> Atom:

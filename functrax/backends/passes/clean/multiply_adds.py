@@ -11,7 +11,7 @@ Start at :func:`multiply_adds`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Final
 
 from functrax.backends.passes.clean.dce import uses
@@ -38,15 +38,15 @@ def _with_fmas(jaxpr: Jaxpr, rewrites: Rewrites) -> Jaxpr:
     if not any(eqn.primitive in _SUMS for eqn in eqns):
         return with_eqns(jaxpr, eqns)
     count = uses(eqns, jaxpr.outvars)
-    products: dict[Atom, tuple[int, tuple[Atom, Atom]]] = {}  # where they are, and the factors
+    products: dict[Atom, tuple[int, Sequence[Atom]]] = {}  # where they are, and the factors
     new: list[list[Eqn]] = []
     for eqn in eqns:
         found = None
         if eqn.primitive in _SUMS:
             found = next((k for k, x in enumerate(eqn.invars) if _joins(eqn, x, products)), None)
-        elif eqn.primitive is mul and _has_fma(eqn) and count[eqn.outvars[0]] == 1:
-            x, y = eqn.invars
-            products[eqn.outvars[0]] = (len(new), (x, y))
+        elif eqn.primitive is mul and eqn.outvars[0].aval.dtype in fma.accepts:
+            if count[eqn.outvars[0]] == 1:
+                products[eqn.outvars[0]] = len(new), eqn.invars
         if found is not None and rewrites.allow("x * y + z, rounded once", eqn):
             place, factors = products[eqn.invars[found]]
             new[place] = []
@@ -56,11 +56,7 @@ def _with_fmas(jaxpr: Jaxpr, rewrites: Rewrites) -> Jaxpr:
     return with_eqns(jaxpr, [eqn for part in new for eqn in part])
 
 
-def _has_fma(eqn: Eqn) -> bool:
-    return eqn.outvars[0].aval.dtype in fma.accepts
-
-
-def _joins(eqn: Eqn, x: Atom, products: dict[Atom, tuple[int, tuple[Atom, Atom]]]) -> bool:
+def _joins(eqn: Eqn, x: Atom, products: Container[Atom]) -> bool:
     """Whether an operand of a sum is a product of its shape; a smaller one is computed once."""
     return x in products and x.aval.shape == eqn.outvars[0].aval.shape
 

@@ -299,22 +299,18 @@ def _rebuilt(loop: _Loop, early: Sequence[Var], late: Sequence[_Late]) -> Jaxpr:
             assert flags[r.value], "what is done after the loop differs from step to step"
             if r.carry is None:
                 ys[r.value] = env[r.value]
-            else:
-                total = _total(r, env[r.value])
+            else:  # what all steps add
+                total = reduce_sum.bind(env[r.value], axes=(0, *(a + 1 for a in r.axes)))
+                for eqn in r.linear:
+                    total = eqn.primitive.bind(total, **eqn.params)
                 last[r.carry] = add.bind(env[loop.carry[r.carry]], total)
         return [*(last[k] for k in range(num_carry)), *(ys[v] for v in body.outvars[num_carry:])]
 
     staged, constants = stage(program, [x.aval for x in loop.eqn.invars], body.name)
     assert not constants, "a loop's body has no constants"
-    return _with_operands(staged, loop.eqn.invars)
-
-
-def _total(r: _Late, values: Any) -> Any:
-    """What all steps add."""
-    total = reduce_sum.bind(values, axes=(0, *(a + 1 for a in r.axes)))
-    for eqn in r.linear:
-        total = eqn.primitive.bind(total, **eqn.params)
-    return total
+    new: dict[Atom, Atom] = dict(zip(staged.invars, loop.eqn.invars, strict=True))
+    eqns = [renamed(e, new) for e in staged.eqns]
+    return Jaxpr((), (), [new.get(x, x) for x in staged.outvars], eqns, staged.name)
 
 
 def _evaluate(
@@ -329,10 +325,3 @@ def _evaluate(
             env[out], flags[out] = eqn.primitive.batch(length, operands, batched, **eqn.params)
         else:
             env[out] = eqn.primitive.bind(*operands, **eqn.params)
-
-
-def _with_operands(program: Jaxpr, operands: Sequence[Atom]) -> Jaxpr:
-    """A program whose inputs are replaced by the operands of an equation."""
-    new: dict[Atom, Atom] = dict(zip(program.invars, operands, strict=True))
-    eqns = [renamed(e, new) for e in program.eqns]
-    return Jaxpr((), (), [new.get(x, x) for x in program.outvars], eqns, program.name)

@@ -49,11 +49,10 @@ def _widened(eqn: Eqn, filled: dict[Atom, Eqn]) -> list[Eqn]:
     count = 1 + elements_of(eqn)  # the others are indices
     operands: list[Atom] = []
     for x in eqn.invars[:count]:
-        aval = x.aval.update(dtype=dtypes.float32)
         if isinstance(x, Literal):
             operands.append(_number(x))
             continue
-        wide = Var(aval)
+        wide = Var(x.aval.update(dtype=dtypes.float32))
         operands.append(wide)
         fill = filled.get(x)
         if fill is not None:  # which a scatter starts from without reading it

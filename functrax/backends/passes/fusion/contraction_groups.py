@@ -37,9 +37,7 @@ FEW_PARTS = 4
 
 def contraction_kernels_take(jaxpr: Jaxpr) -> bool:
     """Whether there are kernels for a contraction, whatever its sides and what follows its sum."""
-    from functrax.backends.gemm.lower_contraction import (
-        takes,  # which programs without any do not need
-    )
+    from functrax.backends.gemm.lower_contraction import takes  # which few programs need
 
     return is_small(jaxpr) or takes(jaxpr)
 
@@ -91,10 +89,6 @@ def joined(a: KernelGroup, b: KernelGroup, through: Sequence[Var], written: set[
         return "" if same else "contraction: its results are of one shape"
     if a.center is not None:
         return "contraction: its result is used at other points than its own"
-    return _prologue(a, b, through, written)
-
-
-def _prologue(a: KernelGroup, b: KernelGroup, through: Sequence[Var], written: set[Var]) -> str:
     if written != b.writes:
         return "contraction: what its sides read is also needed elsewhere"
     if a.dear or a.work > memory_ns(sum(v.aval.dtype.itemsize for v in through), target()):

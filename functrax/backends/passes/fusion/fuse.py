@@ -86,9 +86,9 @@ class Fusion:
         self.jaxpr = jaxpr
         self.rewrites = rewrites
         self.eqns = jaxpr.eqns
-        self.position = {v: n for n, e in enumerate(self.eqns) for v in e.outvars}
         self.fusible = all_fusible(self.eqns, takes)
-        self.views = Views(self.eqns, self.fusible, self.position)
+        self.views = Views(self.eqns, self.fusible)
+        self.position = self.views.position
         self.groups: dict[int, KernelGroup] = {}
         self.group_of: dict[int, int] = {}  # as they were before any merge
         self.merged_into: dict[int, int] = {}
@@ -182,19 +182,14 @@ class Fusion:
                 last_effect = n
         self.graph.find_levels()
 
-    def _node_of(self, n: int) -> int:
-        """The node of the graph that an equation belongs to now."""
-        n = self.group_of.get(n, n)
-        while n in self.merged_into:
-            n = self.merged_into[n]
-        return n
-
     def add_edges(self, v: Atom, n: int) -> None:
         """Edges from what computes a value; for a view that is no value, from what it reads."""
         source = self.position.get(v) if isinstance(v, Var) else None
         if source is None:
             return
-        node = self._node_of(source)
+        node = self.group_of.get(source, source)
+        while node in self.merged_into:
+            node = self.merged_into[node]
         if node in self.graph.predecessors:
             self.graph.add_edge(node, n)
             return
@@ -241,9 +236,8 @@ class Fusion:
                 near.setdefault(shape, []).append(n)
 
     def _is_small(self, group: KernelGroup) -> bool:
-        if group.update or group.center is not None:
-            return False
-        return moved_ns((*group.reads, *group.writes)) <= target().wake_ns
+        closed = group.update or group.center is not None
+        return not closed and moved_ns((*group.reads, *group.writes)) <= target().wake_ns
 
     def _may_merge_unrelated(self, m: int, n: int) -> bool:
         a, b, graph = self.groups[m], self.groups[n], self.graph

@@ -48,16 +48,10 @@ class KernelGraph:
 
     def find_levels(self) -> None:
         """Number all nodes so that every edge leads to a larger number."""
-        waiting = {n: len(p) for n, p in self.predecessors.items()}
-        ready = [n for n, count in waiting.items() if count == 0]
-        self.level = dict.fromkeys(ready, 0)
-        while ready:
-            n = ready.pop()
-            for s in self.successors[n]:
-                self.level[s] = max(self.level.get(s, 0), self.level[n] + _APART)
-                waiting[s] -= 1
-                if waiting[s] == 0:
-                    ready.append(s)
+        self.level = {}
+        for n in self.in_order():
+            before = [self.level[p] for p in self.predecessors[n]]
+            self.level[n] = max(before) + _APART if before else 0
 
     def has_detour(self, a: int, b: int, most: int = sys.maxsize) -> bool:
         """Whether a path leads from ``a`` to ``b`` through another node.

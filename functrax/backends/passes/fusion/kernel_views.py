@@ -69,15 +69,15 @@ class Views:
     Args:
       eqns: the program's equations.
       fusible: whether each can be part of a kernel.
+
+    Attributes:
       position: the equation that defines a value.
     """
 
-    def __init__(
-        self, eqns: Sequence[Eqn], fusible: Sequence[bool], position: Mapping[Var, int]
-    ) -> None:
+    def __init__(self, eqns: Sequence[Eqn], fusible: Sequence[bool]) -> None:
         self.eqns = eqns
         self.fusible = fusible
-        self.position = position
+        self.position = {v: n for n, eqn in enumerate(eqns) for v in eqn.outvars}
         #: The views by their results.
         self.made = {
             v: eqn
@@ -187,19 +187,17 @@ class Views:
 
     def spreads(self, x: Atom, v: Var, shape: Shape, kept: list[int]) -> bool:
         """Whether ``x`` is no view of ``v``, or one that repeats its elements along their rows."""
-        chain = []
+        spread = []
         while type(x) is Var and x is not v:
             eqn = self.made.get(x)
             if eqn is None:
                 return True
             if len(eqn.invars) != 1:
                 return all(v not in view.invars for view in self.seen_through([x]))
-            chain.append(eqn)
+            if not is_renaming(eqn):
+                spread.append(eqn)
             x = eqn.invars[0]
-        if x is not v:
-            return True
-        spread = [e for e in chain if not is_renaming(e)]
-        if not spread:
+        if x is not v or not spread:
             return True
         if len(spread) > 1 or spread[0].primitive is not broadcast_in_dim:
             return False

@@ -81,7 +81,6 @@ class _Copied:
 
     def __init__(self, fusion: Fusion, group: KernelGroup, v: Var) -> None:
         self.fusion, self.group, self.v = fusion, group, v
-        self.eqn = fusion.eqns[fusion.position[v]]
         self.readers = [fusion.groups[n] for n in fusion.readers.get(v, ())]
         self.eqns: set[int] = set()
         self.leaves: dict[Var, bool] = {}
@@ -149,7 +148,7 @@ class _Copied:
     def apply(self) -> bool:
         """Copy the equations into the readers; whether rewrites were left for that."""
         fusion, group, v = self.fusion, self.group, self.v
-        if not fusion.rewrites.allow("compute again", self.eqn):
+        if not fusion.rewrites.allow("compute again", fusion.eqns[fusion.position[v]]):
             return False
         for b in self.readers:
             here = b.reads.pop(v)

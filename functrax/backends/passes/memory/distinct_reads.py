@@ -94,8 +94,12 @@ class _Regions:
         axis, begin = eqn.params["axis"], 0
         for x in eqn.invars:
             size = x.aval.shape[axis]
-            cut = [(b, _moved(b[axis], begin, size)) for b in boxes]
-            self._read(x, [(*b[:axis], r, *b[axis + 1 :]) for b, r in cut], others)
+            part = []
+            for box in boxes:
+                r = box[axis]
+                cut = _inside(r[0] - begin, r[-1] - begin, r.step, size)
+                part.append((*box[:axis], cut, *box[axis + 1 :]))
+            self._read(x, part, others)
             begin += size
 
 
@@ -112,11 +116,6 @@ def _inside(first: int, last: int, step: int, size: int) -> range:
     first = first if first >= 0 else first % step
     last = min(last, first + (size - 1 - first) // step * step)
     return range(first, last + 1, step if last > first else 1)
-
-
-def _moved(r: range, begin: int, size: int) -> range:
-    """The indices of a range in a part of an axis, from the beginning of the part on."""
-    return _inside(r[0] - begin, r[-1] - begin, r.step, size) if r else r
 
 
 def _met(m: IndexMap, box: Box) -> Box:

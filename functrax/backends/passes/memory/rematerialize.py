@@ -16,15 +16,15 @@ import bisect
 from collections.abc import Iterator, Mapping
 
 from functrax.backends.cost import memory_ns
-from functrax.backends.passes.clean.dce import dce
 from functrax.backends.passes.fusion.kernel_groups import SEARCH, nbytes
-from functrax.backends.passes.groups import Group
+from functrax.backends.passes.groups import Group, grouped
 from functrax.backends.passes.inner import renamed, with_eqns
 from functrax.backends.passes.memory.costs import operations, traffic
 from functrax.backends.passes.rewrites import EFFORT, Rewrites
 from functrax.backends.targets import target
 from functrax.core.ir.jaxpr import Atom, Eqn, Jaxpr, Var
 from functrax.core.records import record
+from functrax.core.tracing.stage import live_eqns
 
 
 def rematerialize(jaxpr: Jaxpr, rewrites: Rewrites, budget: int) -> Jaxpr:
@@ -168,15 +168,13 @@ class _Plan:
 def _copy(eqn: Eqn, v: Var) -> Eqn:
     """An equation that computes again one of the results of a group."""
     inner: Jaxpr = eqn.params["jaxpr"]
-    operands = list(eqn.invars)
-    if len(eqn.outvars) > 1:
-        wanted = inner.outvars[eqn.outvars.index(v)]
-        inner = dce(Jaxpr((), inner.invars, [wanted], inner.eqns, inner.name), Rewrites())
-        used = {x for e in inner.eqns for x in e.invars} | {wanted}
-        both = [(x, y) for x, y in zip(inner.invars, operands, strict=True) if x in used]
-        operands = [y for _, y in both]
-        inner = Jaxpr((), [x for x, _ in both], [wanted], inner.eqns, inner.name)
-    return Eqn(eqn.primitive, operands, [Var(v.aval)], {**eqn.params, "jaxpr": inner}, eqn.source)
+    wanted = inner.outvars[eqn.outvars.index(v)]
+    assert isinstance(eqn.primitive, Group) and isinstance(wanted, Var)
+    needed = live_eqns(inner.eqns, [wanted])
+    alone = grouped(eqn.primitive, needed, [wanted], eqn.params["name"], eqn.source)
+    operands = dict(zip(inner.invars, eqn.invars, strict=True))
+    invars = [operands[x] for x in alone.invars if isinstance(x, Var)]
+    return Eqn(eqn.primitive, invars, [Var(v.aval)], alone.params, eqn.source)
 
 
 def _cost(eqn: Eqn) -> float:

@@ -226,7 +226,7 @@ class Fusion:
                 continue
             space = self.groups[n].space
             shapes = {space.full} if space.row is None else {space.full, space.row}
-            tried = {m for shape in shapes for m in near.get(shape, ())[-FEW:]}
+            tried = {m for shape in shapes for m in near.get(shape, ())[-EFFORT:]}
             for m in sorted(tried):
                 if m in self.groups and self._may_merge_unrelated(m, n):
                     if not self.rewrites.allow("fuse", self.eqns[n]):

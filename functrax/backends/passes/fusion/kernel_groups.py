@@ -34,9 +34,9 @@ REASONS = "reasons why groups stay apart"
 #: The most equations that a kernel computes for each element, counted as often as it computes them:
 #: what its compile time and registers allow.
 MAX_COMPUTED = 512
-#: Few equations.  A program of no more begins with a group for each.  Unrelated groups, of which
-#: each tries so many others, have no more in one: by then starting it costs little for each, and
-#: machine code takes as long to make as it is long.  No more are copied to compute a value again.
+#: Few equations.  A program of no more begins with a group for each.  Unrelated groups have no more
+#: in one: by then starting it costs little for each, and machine code takes as long to make as it
+#: is long.  No more are copied to compute a value again.
 FEW = 16
 #: How many groups, or views, a search looks at before it gives up.
 SEARCH = 256

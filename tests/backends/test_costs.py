@@ -11,8 +11,7 @@ import functrax
 import functrax.numpy as jnp
 from functrax import lax
 from functrax.backends.compile_log import CompileLog, logged, step
-from functrax.backends.passes.memory.costs import Operations, operations
-from functrax.backends.passes.memory.distinct_reads import elements_read
+from functrax.backends.passes.memory.costs import Operations, elements_read, operations
 from functrax.core.ir.jaxpr import all_eqns
 
 X = np.ones((8, 6), np.float32)

@@ -8,6 +8,9 @@ step adds, and which it never looks at (the gradient of the weights), is a sum o
 stacked values that are smaller than what is added.  All are then products of matrices, where the
 loop had products with vectors, or wrote all of a matrix in each step.
 
+Matrices that the loop multiplies vectors with are laid out in front of it such that the results,
+not what is summed, are contiguous (an LSTM of 64 units takes 0.63 of the time).
+
 What is summed after the loop is added up in another order, so strict mode leaves this pass out.
 Equations are batched by their primitives' own rules (``Primitive.batch``).
 
@@ -22,11 +25,12 @@ from typing import Any, Final
 from functrax.backends.kernels.values import reduced_axes
 from functrax.backends.passes.inner import renamed, with_eqns, with_programs
 from functrax.backends.passes.rewrites import Rewrites
+from functrax.backends.targets import target
 from functrax.core.ir.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
-from functrax.core.prims.arithmetic import add
+from functrax.core.prims.arithmetic import add, mul
 from functrax.core.prims.control import ScanLoop
 from functrax.core.prims.reduce import reduce_sum
-from functrax.core.prims.reindex import Reindexing
+from functrax.core.prims.reindex import Reindexing, broadcast_in_dim, transpose, transpose_
 from functrax.core.records import field, record
 from functrax.core.tracing.primitive import Elementwise
 from functrax.core.tracing.stage import live_eqns, stage
@@ -111,7 +115,10 @@ def _split(eqn: Eqn, rewrites: Rewrites) -> Jaxpr | None:
     stacked.update(v for r in results for v in r.cut)
     sums = _sums(loop, stacked)
     sums = [s for s in sums if rewrites.allow("summed after the loop", eqn)]
-    return _rebuilt(loop, early, [*sums, *results]) if early or results or sums else None
+    turned = _turned(loop, {*early, *(r.value for r in results)})
+    turned = [t for t in turned if rewrites.allow("laid out before the loop", t.eqn)]
+    late = [*sums, *results]
+    return _rebuilt(loop, early, late, turned) if early or late or turned else None
 
 
 def _is_plain(eqn: Eqn) -> bool:
@@ -244,6 +251,64 @@ def _traced_back(
     return tuple(reversed(eqns)), tuple(cut)
 
 
+@record
+class _Turned:
+    """A constant that is read in another order than it lies in.
+
+    Args:
+      eqn: the last equation that moves its elements.
+      const: the constant.
+      perm: the order of its axes that it is read in.
+      dims: the axes of the result of ``eqn`` that they become.
+    """
+
+    eqn: Eqn
+    const: Var
+    perm: tuple[int, ...]
+    dims: tuple[int, ...]
+
+    def laid_out(self) -> tuple[Var, Eqn]:
+        """The constant in that order, and the equation that reads it."""
+        shape = tuple([self.const.aval.shape[k] for k in self.perm])
+        v = Var(self.const.aval.update(shape=shape))
+        params = {"shape": self.eqn.outvars[0].aval.shape, "dims": self.dims}
+        return v, Eqn(broadcast_in_dim, (v,), self.eqn.outvars, params, self.eqn.source)
+
+
+def _turned(loop: _Loop, gone: set[Var]) -> list[_Turned]:
+    """Constants that are factors of sums, and contiguous along what is summed."""
+    found = []
+    for eqn in loop.body.eqns:
+        axes = reduced_axes(eqn)
+        product = loop.makers.get(eqn.invars[0]) if axes else None
+        if axes and product and product.primitive is mul and gone.isdisjoint(eqn.outvars):
+            found += [_read_across(loop, x, axes) for x in product.invars]
+    return [turned for turned in found if turned is not None]
+
+
+def _read_across(loop: _Loop, x: Atom, axes: tuple[int, ...]) -> _Turned | None:
+    """How a constant lies better, if ``x`` is one, repeated, and the sum is along its last axis."""
+    last, shape = loop.makers.get(x), x.aval.shape
+    places = list(range(len(shape)))  # the axis of `x` that each axis becomes
+    while (maker := loop.makers.get(x)) is not None:
+        if maker.primitive is transpose:
+            places = [place for _, place in sorted(zip(maker.params["perm"], places))]
+        elif maker.primitive is broadcast_in_dim:
+            places = [places[d] for d in maker.params["dims"]]
+        else:
+            return None
+        (x,) = maker.invars
+    if last is None or not isinstance(x, Var) or x not in loop.consts or 1 in x.aval.shape:
+        return None
+    kept = [k for k, p in enumerate(places) if p not in axes]
+    if not kept or places[-1] not in axes or [shape[p] for p in places] != list(x.aval.shape):
+        return None
+    if x.aval.shape[kept[-1]] * x.aval.dtype.itemsize < target().vector_bytes:
+        return None  # less than a vector of results
+    perm = (*(k for k, p in enumerate(places) if p in axes), *kept)
+    return _Turned(last, x, perm, tuple([places[k] for k in perm]))
+
+
 def _is_linear(eqn: Eqn) -> bool:
     """Whether an equation is linear in its one operand."""
     if len(eqn.invars) != 1 or not isinstance(eqn.invars[0], Var):
@@ -262,26 +327,31 @@ def _belongs(loop: _Loop, eqn: Eqn, late: set[Eqn]) -> bool:
     return out not in loop.body.outvars and all(user in late for user in loop.users.get(out, ()))
 
 
-def _rebuilt(loop: _Loop, early: Sequence[Var], late: Sequence[_Late]) -> Jaxpr:
+def _rebuilt(
+    loop: _Loop, early: Sequence[Var], late: Sequence[_Late], turned: Sequence[_Turned]
+) -> Jaxpr:
     """The program of what is before, the loop, and what is after."""
     body, length, num_carry = loop.body, loop.length, len(loop.carry)
     done = {r.value if r.carry is None else r.carry for r in late}
-    inputs = {*loop.consts, *loop.xs, *early}
-    cuts = list(dict.fromkeys(v for r in late for v in r.cut if v not in inputs))
+    known = {*loop.consts, *loop.xs, *early}
+    cuts = list(dict.fromkeys(v for r in late for v in r.cut if v not in known))
     kept = [k for k in range(num_carry) if k not in done]
     stacked = [v for v in body.outvars[num_carry:] if v not in done]
     results = [*(body.outvars[k] for k in kept), *stacked, *cuts]
     hoisted = set(early)
-    inside = [e for e in body.eqns if hoisted.isdisjoint(e.outvars)]
+    instead = {t.eqn: t.laid_out() for t in turned}
+    inside = [instead[e][1] if e in instead else e for e in body.eqns]
+    inside = [e for e in inside if hoisted.isdisjoint(e.outvars)]
     inside = live_eqns(inside, results)
     used = {x for e in inside for x in e.invars} | set(results)
     consts = [v for v in loop.consts if v in used]
     rows = [v for v in (*loop.xs, *early) if v in used]
-    given = [*consts, *(loop.carry[k] for k in kept), *rows]
+    given = [*(loop.carry[k] for k in kept), *rows]
+    inputs = [*consts, *(v for v, _ in instead.values()), *given]
     params = {
         **loop.eqn.params,
-        "jaxpr": Jaxpr((), given, results, inside, body.name),
-        "num_consts": len(consts),
+        "jaxpr": Jaxpr((), inputs, results, inside, body.name),
+        "num_consts": len(consts) + len(turned),
         "num_carry": len(kept),
     }
 
@@ -289,7 +359,8 @@ def _rebuilt(loop: _Loop, early: Sequence[Var], late: Sequence[_Late]) -> Jaxpr:
         env: dict[Atom, Any] = dict(zip(body.invars, operands, strict=True))
         flags: dict[Atom, bool] = dict.fromkeys(loop.xs, True)
         _evaluate(live_eqns(body.eqns, early), env, flags, length)
-        outs = loop.eqn.primitive.bind(*[env[v] for v in given], **params)
+        fixed = (*(env[v] for v in consts), *(transpose_(env[t.const], t.perm) for t in turned))
+        outs = loop.eqn.primitive.bind(*fixed, *[env[v] for v in given], **params)
         last: dict[int, Any] = dict(zip(kept, outs))
         ys: dict[Atom, Any] = dict(zip([*stacked, *cuts], outs[len(kept) :], strict=True))
         env.update((v, ys[v]) for v in cuts)

@@ -23,9 +23,6 @@ from functrax.core.prims.reindex import broadcast_in_dim
 from functrax.core.tracing.primitive import Primitive
 from functrax.core.types.aval import ShapedArray
 
-#: How often one equation may be rewritten.
-_MAX_STEPS = 8
-
 _DOES_NOTHING = Rule(
     "nothing to do",
     lambda primitive: type(primitive).simplify is not Primitive.simplify,

@@ -152,11 +152,17 @@ def _program(
     eqns: Sequence[Eqn], inputs: Sequence[Atom], outputs: Sequence[Var], name: str
 ) -> Jaxpr:
     inner_inputs = [Var(x.aval) for x in inputs]
-    env: dict[Atom, Atom] = dict(zip(inputs, inner_inputs))
-    body = []
-    for eqn in eqns:
-        outvars = [Var(v.aval) for v in eqn.outvars]
-        invars = [env.get(x, x) for x in eqn.invars]
-        body.append(Eqn(eqn.primitive, invars, outvars, eqn.params, eqn.source))
-        env.update(zip(eqn.outvars, outvars))
+    env: dict[Atom, Any] = dict(zip(inputs, inner_inputs))
+    body = copied(eqns, env)
     return Jaxpr((), inner_inputs, [env[v] for v in outputs], body, name)
+
+
+def copied(eqns: Sequence[Eqn], env: dict[Atom, Any]) -> list[Eqn]:
+    """The equations with what ``env`` has in place of variables; it gets new ones for others."""
+    found = []
+    for eqn in eqns:
+        for v in eqn.outvars:
+            env.setdefault(v, Var(v.aval))
+        invars, outvars = [env.get(x, x) for x in eqn.invars], [env[v] for v in eqn.outvars]
+        found.append(Eqn(eqn.primitive, invars, outvars, eqn.params, eqn.source))
+    return found

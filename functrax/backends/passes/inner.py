@@ -23,12 +23,7 @@ def renamed(eqn: Eqn, env: Mapping[Atom, Atom]) -> Eqn:
 def with_programs(eqn: Eqn, function: Callable[[Jaxpr], Jaxpr]) -> Eqn:
     """The equation with ``function`` applied to each program that it holds.
 
-    Args:
-      eqn: an equation.
-      function: returns a program of the same inputs and results; the same object for no change.
-
-    Returns:
-      The same object if no program changed.
+    That returns the same object for no change; then so does this.
     """
     if not eqn.primitive.holds_programs:
         return eqn

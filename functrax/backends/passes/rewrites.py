@@ -28,8 +28,7 @@ class Rewrites:
 
     Attributes:
       count: the rewrites so far.
-      made: of each rewrite the rule and the equation, if they are kept.
-      notes: what the pass said besides.
+      made: of each rewrite the rule and the equation, if they are kept; ``notes`` the rest.
     """
 
     __slots__ = ("count", "detailed", "limit", "made", "notes", "remember")
@@ -45,12 +44,7 @@ class Rewrites:
         self.notes: list[str] = []
 
     def allow(self, rule: str, eqn: Eqn) -> bool:
-        """Whether one more rewrite may be made; if so it is counted.
-
-        Args:
-          rule: what is done, in a few words.
-          eqn: the equation that it is done to.
-        """
+        """Whether a rule, in a few words, may rewrite one more equation; if so it is counted."""
         if self.count >= self.limit:
             if self.detailed:
                 self.notes.append(f"limit reached: {rule}: {eqn!r}")
@@ -61,11 +55,7 @@ class Rewrites:
         return True
 
     def lines(self, names: Mapping[Var, str]) -> list[str]:
-        """One line for each rewrite that was kept, and the notes.
-
-        Args:
-          names: what the variables of the program are called in print.
-        """
+        """One line for each rewrite that was kept, and the notes, with variables by name."""
         from functrax.core.ir.printing import eqn_text
 
         shown = []

@@ -49,10 +49,7 @@ class Range(NamedTuple):
 def range_of(x: Atom, made: Made, depth: int = EFFORT) -> Range | None:
     """The range of an integer or truth value; None of other dtypes.
 
-    Args:
-      x: a variable or a number.
-      made: the equations that make variables.
-      depth: how many of them may be looked at, one behind the other.
+    At most ``depth`` equations are looked at, one behind the other.
     """
     whole = _range_of_dtype(x.aval)
     if whole is not None and isinstance(x, Literal):

@@ -291,10 +291,8 @@ def _holds(wide: np.dtype[Any], narrow: np.dtype[Any]) -> bool:
         signed = narrow in dtypes.SIGNED
         bits = dtypes.itemsize_bits(narrow) - signed
         if wide.kind in "iu":
-            return (
-                bool(wide.kind == "i" or not signed)
-                and 8 * wide.itemsize - (wide.kind == "i") >= bits
-            )
+            fits = 8 * wide.itemsize - (wide.kind == "i") >= bits
+            return fits and bool(wide.kind == "i" or not signed)
         return int(dtypes.finfo(wide).nmant) + 1 >= bits and int(dtypes.finfo(wide).maxexp) > bits
     if wide.kind in "iu":
         return False

@@ -22,7 +22,7 @@ from collections.abc import Sequence
 
 from functrax.backends.cost import memory_ns
 from functrax.backends.passes.fusion.kernel_groups import KernelGroup, nbytes
-from functrax.backends.passes.groups import contraction
+from functrax.backends.passes.groups import contraction, copied
 from functrax.backends.targets import target
 from functrax.core.ir.jaxpr import Atom, Eqn, Jaxpr, Var
 from functrax.core.prims.reduce import ReindexReduce
@@ -69,11 +69,7 @@ def has_few_parts(jaxpr: Jaxpr) -> bool:
 def joined(a: KernelGroup, b: KernelGroup, through: Sequence[Var], written: set[Var]) -> str:
     """Why two groups, one of them a contraction, are not one kernel; "" if they are.
 
-    Args:
-      a: the group that comes first.
-      b: the other one.
-      through: the values of ``a`` that ``b`` reads.
-      written: what the two write together.
+    ``b`` reads the values ``through`` of ``a``; what the two write together is ``written``.
     """
     if not through:
         return "contraction: nothing shares its kernel but what uses its result"
@@ -108,10 +104,5 @@ def flat(eqns: Sequence[Eqn]) -> list[Eqn]:
         inner: Jaxpr = eqn.params["jaxpr"]
         env: dict[Atom, Atom] = dict(zip(inner.invars, eqn.invars, strict=True))
         env.update(zip(inner.outvars, eqn.outvars, strict=True))
-        for e in inner.eqns:
-            for v in e.outvars:
-                env.setdefault(v, Var(v.aval))
-            outvars = [env[v] for v in e.outvars]
-            invars = [env.get(x, x) for x in e.invars]
-            found.append(Eqn(e.primitive, invars, outvars, e.params, e.source))  # type: ignore[arg-type]
+        found += copied(inner.eqns, env)
     return found

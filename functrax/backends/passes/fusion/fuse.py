@@ -14,13 +14,8 @@ groups whose merging saves most:
 - in the end, small groups that have nothing in common but their space, which saves a launch.
 
 A *view* (an equation that only reindexes) is never a value of its own: every group that needs one
-has its own copy, which costs an address.  What a merge must keep:
-
-- there is one iteration space (:class:`Space`): the shape of all values but those in rows of a
-  reduction, which have the shape of its result;
-- a reduction's result is used in its row only, after the row was read: in the same kernel a row
-  is read again (softmax), if it is small enough to stay in the cache;
-- groups depend on one another in one direction only.
+has its own copy, which costs an address.  A merge must keep one iteration space
+(``kernel_spaces.py``), and groups that depend on one another in one direction only.
 
 Every edge that stays has a reason, which :attr:`Fusion.reasons` tells.  Start at :func:`fuse`.
 """

@@ -67,12 +67,7 @@ def _is_dear_to_copy(size: int, costs: Target) -> bool:
 
 
 def is_fusible(eqn: Eqn, takes: Callable[[Jaxpr], bool] | None = None) -> bool:
-    """Whether an equation can be part of a kernel.
-
-    Args:
-      eqn: the equation.
-      takes: whether there are kernels for a contraction; None if there are for none.
-    """
+    """Whether an equation can be part of a kernel; contractions those that ``takes`` says."""
     if eqn.primitive is contraction:
         if dtypes.is_complex(eqn.outvars[0].aval.dtype):
             return False  # it is one of real numbers, over another space than what is around it

@@ -33,12 +33,9 @@ Found: TypeAlias = "tuple[Space | None, str]"
 def merged_space(
     views: Views, a: KernelGroup, b: KernelGroup, written: Callable[[], set[Var]]
 ) -> Found:
-    """The iteration space of two groups as one, or why they cannot be one.
+    """The iteration space of ``a`` and ``b``, which comes after it, as one, or why they are two.
 
-    Args:
-      a: the group that comes first.
-      b: the other one.
-      written: what the two write together.
+    What the two write together, ``written`` gives where it matters.
     """
     if a.size + b.size > MAX_COMPUTED:
         return None, f"size: more than {MAX_COMPUTED} equations computed for each element"

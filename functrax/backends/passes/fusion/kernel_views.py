@@ -266,18 +266,11 @@ class Views:
 
 
 def recomputed(a: KernelGroup, b: KernelGroup, written: set[Var]) -> float:
-    """What it costs that ``b`` reads values of ``a`` through views, if they are merged.
+    """Nanoseconds that it costs that ``b`` reads values of ``a`` through views, if they are merged.
 
     Nothing where ``a`` reduces, for rows' numbers are not computed again; and a side of a
-    contraction is computed while it is packed.
-
-    Args:
-      a: the producer.
-      b: the consumer.
-      written: what the two write together.
-
-    Returns:
-      Nanoseconds; infinity where the kernel would be too large.
+    contraction is computed while it is packed.  Infinity where the kernel would be too large.
+    ``written`` is what the two write together.
     """
     if a.space.row is not None or b.center is not None:
         return 0.0

@@ -282,7 +282,8 @@ def test_operands_that_lie_across_are_copied_once() -> None:
 
     with Override("strict", True):
         record = fx.explain(fx.jit(function))(x, w)
-        assert len(record.kernels) == 2  # sin(x) and the copy of w, then both products
+        names = [eqn.primitive.name for kernel in record.kernels for eqn in kernel.eqns]
+        assert names.count("transpose") == 1 and len(record.kernels) <= 3
         found = fx.jit(function)(x, w)
         assert bits(found) == bits(function(x, w))
     np.testing.assert_allclose(found[0], np.asarray(x) @ np.asarray(w), rtol=1e-4, atol=1e-4)

@@ -269,9 +269,9 @@ def test_units_follow_from_the_second_cache() -> None:
 def test_columns_that_the_first_rows_copy(
     subscripts: str, shapes: tuple[tuple[int, ...], ...], dtype: Any, monkeypatch: Any
 ) -> None:
-    every = blocking._right_ways
+    every = blocking._Model.right_ways
     monkeypatch.setattr(
-        blocking, "_right_ways", lambda *args: [x for x in every(*args) if x.copied]
+        blocking._Model, "right_ways", lambda *args: [x for x in every(*args) if x.copied]
     )
     rng = np.random.default_rng(len(subscripts))
     args = [draw(rng, shape, dtype) for shape in shapes]

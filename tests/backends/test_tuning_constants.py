@@ -25,7 +25,6 @@ FIXED = {
     "gemm/complex_parts.py": {"_PARTS"},
     "kernels/indices.py": {"_LIMIT"},
     "kernels/math/trigonometric.py": None,
-    "gemm/matrix_units.py": {"ROWS"},
     "libraries/linear_algebra_calls.py": {"_READS", "_WRITES"},
     "machine_code/joined_modules.py": None,
     "machine_code/object_loader.py": None,

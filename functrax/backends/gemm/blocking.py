@@ -8,40 +8,46 @@ What a plan costs, in nanoseconds, is counted in cycles.  A step of a tile costs
 two a cycle, or what it reads, two a cycle; then there are the tiles' stores, the packing, and what
 reading across memory costs.
 
+A matrix unit has a few registers that are matrices: one instruction multiplies 16 rows of 16 words
+by 16 rows of 16 words, as many as 32 vector instructions for bfloat16, and adds the product to 16
+rows of 16 sums.  Its tiles are one or two matrices high, and one or two wide.  The right side is
+read as for vectors: packed, or as windows.  Of the left side a matrix is 16 rows of 16 neighbours
+along the dim of words, so it is read in place where these are neighbours in memory, else stored so
+(``"rows"``).
+
 Start at :func:`ranked`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from functools import cache
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 from functrax.backends.cost import cycles_ns
 from functrax.backends.gemm.sides import Side, stride
 from functrax.backends.kernels.accesses import coefficient
 from functrax.backends.kernels.ir import Kernel
-from functrax.backends.kernels.tiling import lanes_of_columns, pitch_of_columns
+from functrax.backends.kernels.tiling import (
+    BAKED,
+    is_of_unit,
+    lanes_of_columns,
+    pitch_of_columns,
+)
 from functrax.backends.targets import Target
-from functrax.core.records import record, replace
+from functrax.core.records import record
+from functrax.core.types import dtypes
 
 Way: TypeAlias = Literal["in place", "packed", "windows", "rows"]
 
-#: Steps between rows that are written into the code, for they make addresses constant.
-MOST_BAKED = 4
-#: How many tiles of rows share the cost of a copy, at most.
-_READERS = 32
-#: Steps that are done at a time, of a contraction that has many; and if the right side is copied.
-DEPTH, COPIED_DEPTH = 512, 256
-#: More rows than this are in tiles of these heights, with many registers and with few: another
-#: number of rows shall seldom be another kernel.
-_EXACT = 32
-_MANY_REGISTERS, _HEIGHTS, _FEW_HEIGHTS = 32, (6, 8, 14), (4, 6)
-#: A side is not stored if that makes it so many times larger, and larger than so many elements; as
-#: windows it is where there are so many products for each element, and if it is no larger than all
-#: arrays together.  What fills up panels counts too, where they are larger than twice all arrays.
-_GROWTH, _SLACK, _WORTH = 2, 1 << 12, 16
+#: Larger counts are rounded, for another one shall seldom be another kernel: extents, heights of
+#: tiles, and how many tiles of rows share the cost of a copy.
+_EXACT: Final = 32
+#: A side is not stored if that makes it so many times larger than what it reads, or than all arrays
+#: if panels are filled up; as windows it is also where there are so many products for each element,
+#: and no more elements than in all arrays.
+_GROWTH, _WORTH = 2, 16
 
 
 @record
@@ -88,51 +94,9 @@ class Plan:
 
 def ranked(kernel: Kernel, first: Side, second: Side, target: Target) -> list[Plan]:
     """The plans that there are, the cheapest one first; none if no side has a dim of its own."""
-    plans = [*_plans(kernel, first, second, target), *_plans(kernel, second, first, target)]
+    model = _Model(kernel, (first, second), target)
+    plans = [*model.plans(first, second), *model.plans(second, first)]
     return sorted(plans, key=lambda plan: plan.cost)
-
-
-def _plans(kernel: Kernel, left: Side, right: Side, target: Target) -> Iterator[Plan]:
-    (reduction,) = kernel.stages[0].reductions
-    size = reduction.how.carries[0].itemsize
-    lanes = target.vector_bytes // size
-    merges = [m for side in (left, right) if side.windows for m in side.windows.merges]
-    images = {d for m in merges for d in (m.first, m.second)}
-    extents = tuple(_rounded(n, d in images) for d, n in enumerate(kernel.extents))
-    blocks = {depth: blocks_of(kernel, depth) for depth in (DEPTH, COPIED_DEPTH)}
-    kernel = replace(kernel, extents=extents)
-    steps = math.prod(extents[d] for d in kernel.inner)
-    own = [d for d in kernel.outer if d in left.dims and d not in right.dims]
-    for columns in kernel.outer:
-        if columns not in right.dims or columns in left.dims:
-            continue
-        # Without a dim of its own the left side has tiles of one row, along any dim.
-        for rows in own or [d for d in kernel.outer if d != columns]:
-            count = extents[rows] if own else 1
-            height, width = tile_of(count, extents[columns], steps, lanes, target)
-            others = math.prod(extents[d] for d in kernel.outer if d not in (rows, columns))
-            tiles = others * -(-extents[rows] // height) * -(-extents[columns] // (width * lanes))
-            stores = target.tile_store_cycles * cost_of_stores(
-                kernel, rows, columns, height, lanes, target
-            )
-            plain = tiles * (
-                target.tile_start_cycles
-                + height * width * stores
-                + steps * _step(height, width, lanes, steps, target)
-            )
-            for of_left in _ways(kernel, left, rows, height, size, target):
-                readers = -(-extents[rows] // height) if own else 1
-                for of_right in _right_ways(
-                    kernel, right, columns, (width, lanes), size, readers, target
-                ):
-                    cycles = plain + (of_left.each + of_right.each) * tiles * steps
-                    block = blocks[COPIED_DEPTH if of_right.copied else DEPTH]
-                    yield Plan(
-                        left, right, rows, columns, height, width, lanes,
-                        (of_left.way, of_right.way), of_right.copied, block,
-                        cycles_ns(cycles, target),
-                        cycles_ns(cycles + of_left.once + of_right.once, target),
-                    )  # fmt: skip
 
 
 class _Cost(NamedTuple):
@@ -142,6 +106,170 @@ class _Cost(NamedTuple):
     once: float
     each: float
     copied: bool = False
+
+
+class _Model:
+    """What the plans of a contraction cost.
+
+    Attributes:
+      kernel: the contraction.
+      extents: of its dims, as plans see them.
+      words: the dim of words, the innermost one, if a matrix unit multiplies; else None.
+      blocks: what is done at a time: as it is, and if the right side is copied.
+      arrays: how many elements all arrays have.
+      few: so many elements of a side may be stored whatever is read for them.
+    """
+
+    def __init__(self, kernel: Kernel, sides: tuple[Side, Side], target: Target) -> None:
+        (reduction,) = kernel.stages[0].reductions
+        (product,) = reduction.values
+        self.kernel, self.target = kernel, target
+        self.size = reduction.how.carries[0].itemsize
+        self.lanes = target.vector_bytes // self.size
+        self.words: int | None = kernel.inner[-1] if is_of_unit(product.attr) else None
+        depth = _depth(target)
+        if self.words is not None:
+            self.extents = kernel.extents
+            # What is read of both sides stays in the second cache.
+            self.blocks = (_blocks(kernel, 2 * depth, self.lanes),) * 2
+        else:
+            merges = [m for side in sides if side.windows for m in side.windows.merges]
+            images = {d for m in merges for d in (m.first, m.second)}
+            sizes = enumerate(kernel.extents)
+            self.extents = tuple([_rounded(n, d in images) for d, n in sizes])
+            self.blocks = _blocks(kernel, depth), _blocks(kernel, depth // 2)
+        self.steps = math.prod(self.extents[d] for d in kernel.inner)
+        self.arrays = sum(operand.size for operand in kernel.operands)
+        self.few = target.first_cache // dtypes.float64.itemsize
+
+    def plans(self, left: Side, right: Side) -> Iterator[Plan]:
+        """The plans with one of the sides as the left one."""
+        kernel, extents, lanes, target = self.kernel, self.extents, self.lanes, self.target
+        own = [d for d in kernel.outer if d in left.dims and d not in right.dims]
+        for columns in kernel.outer:
+            if columns not in right.dims or columns in left.dims:
+                continue
+            # Without a dim of its own the left side has tiles of one row, along any dim.
+            rest = [] if self.words is not None else [d for d in kernel.outer if d != columns]
+            for rows in own or rest:
+                others = math.prod(extents[d] for d in kernel.outer if d not in (rows, columns))
+                for height, width in self._tiles(extents[rows] if own else 1, extents[columns]):
+                    high = -(-extents[rows] // height)
+                    tiles = others * high * -(-extents[columns] // (width * lanes))
+                    stores = target.tile_store_cycles * _stores(
+                        kernel, rows, columns, height, lanes, target
+                    )
+                    each = target.tile_start_cycles + height * width * stores
+                    plain = tiles * (each + self.steps * self._step(height, width))
+                    readers = high if own else 1
+                    for of_left in self._left_ways(left, rows, height):
+                        for of_right in self.right_ways(right, columns, width, readers):
+                            cycles = plain + (of_left.each + of_right.each) * tiles * self.steps
+                            yield Plan(
+                                left, right, rows, columns, height, width, lanes,
+                                (of_left.way, of_right.way), of_right.copied,
+                                self.blocks[of_right.copied], cycles_ns(cycles, target),
+                                cycles_ns(cycles + of_left.once + of_right.once, target),
+                            )  # fmt: skip
+
+    def _tiles(self, rows: int, columns: int) -> Iterable[tuple[int, int]]:
+        """The sizes of tiles that are tried: how many rows and vectors they have."""
+        if self.words is None:
+            return (tile_of(rows, columns, self.steps, self.lanes, self.target),)
+        return [(high * self.lanes, wide) for high in (1, 2) for wide in (1, 2)]
+
+    def _step(self, height: int, width: int) -> float:
+        """Cycles of a step of a tile."""
+        if self.words is None:
+            return _step(height, width, self.lanes, self.steps, self.target)
+        multiply, load, go_on = self.target.tile_cycles
+        high = height // self.lanes
+        return (max(high * width * multiply, (high + width) * load) + go_on) / self.lanes
+
+    # ---- the ways in which a side can be read ---------------------------------------------------
+
+    def _left_ways(self, side: Side, rows: int, height: int) -> Iterator[_Cost]:
+        """Of the left side, for tiles of so many rows."""
+        if self.words is None:
+            yield from self._ways(side, rows, height, False)
+            return
+        in_rows = side.place is not None and coefficient(side.place[1], self.words) == 1
+        if in_rows and self.extents[rows] >= height:
+            yield _Cost("in place", 0, 0)
+        total = self._filled(side, rows, height)
+        yield _Cost("rows", self._storing(total, stride(side.value, self.words) == 1), 0)
+
+    def right_ways(self, side: Side, columns: int, width: int, readers: int) -> Iterator[_Cost]:
+        """Of the right side, for so many vectors, which so many tiles of rows read."""
+        target = self.target
+        step = abs(stride(side.value, self.kernel.inner[-1])) * self.size
+        beyond = side.read * self.size > target.second_cache
+        for way in self._ways(side, columns, width, True):
+            yield way
+            if way.way == "packed" or readers == 1 or self.words is not None:
+                continue
+            far = 0 if step < target.far_stride else 1 + (way.way == "in place" and beyond)
+            each = target.copy_cycles[far] * width / min(readers, _EXACT)
+            yield way._replace(each=each, copied=True)
+
+    def _ways(self, side: Side, dim: int, count: int, in_vectors: bool) -> Iterator[_Cost]:
+        """Of a side, so many elements or vectors of it along a dim."""
+        for_unit, windows = self.words is not None, side.windows
+        own = stride(side.value, dim)
+        if side.place is not None and not for_unit and (own == 1 or not in_vectors):
+            yield _Cost("in place", 0, self._in_place(side, own, count, in_vectors))
+        panel = count * (self.lanes if in_vectors else 1)
+        if for_unit or not self._grows(side, dim, panel):
+            yield _Cost("packed", self._storing(self._filled(side, dim, panel), own == 1), 0)
+        if windows is None:
+            return
+        home, factor = windows.home(dim)
+        total = math.prod(windows.extents[d] for d in windows.dims)
+        if for_unit:
+            pays = self.extents[dim] >= panel
+        else:
+            products = self.steps * math.prod(self.extents[d] for d in self.kernel.outer)
+            worth = min(products / _WORTH, self.arrays)
+            pays = total <= max(_GROWTH * side.read + self.few, worth)
+        if pays and (factor == 1 or not in_vectors):
+            later = 0.15 * count if in_vectors and not for_unit else 0.0  # they begin anywhere
+            yield _Cost("windows", self._storing(total, stride(windows.value, home) == 1), later)
+
+    def _grows(self, side: Side, dim: int, panel: int) -> bool:
+        """Whether a side is too large if it is stored in panels of a size."""
+        points = side.points * self._filling(dim, panel)
+        too_large = max(_GROWTH * max(side.points, self.arrays), self.few)
+        return side.points > _GROWTH * side.read or points > too_large
+
+    def _filling(self, dim: int, panel: int) -> float:
+        """How much longer a dim is that is filled up to whole panels."""
+        return -(-self.extents[dim] // panel) * panel / self.extents[dim]
+
+    def _filled(self, side: Side, dim: int, panel: int) -> float:
+        """How many elements of a side are stored in panels."""
+        return self._filling(dim, panel) * math.prod(self.extents[d] for d in side.dims)
+
+    def _storing(self, total: float, along: bool) -> float:
+        """Cycles to store so many elements: along their order in memory, or across it."""
+        target = self.target
+        each = target.pack_cycles if self.words is None else target.pack_word_cycles
+        return target.launch_cycles + total * each[not along]
+
+    def _in_place(self, side: Side, own: int, count: int, in_vectors: bool) -> float:
+        """Cycles that a step costs more because it reads a side in place."""
+        assert side.place is not None
+        target = self.target
+        pitch = self.size * abs(coefficient(side.place[1], self.kernel.inner[-1]))
+        if in_vectors:
+            kinds = (0.3, 2.0, 5.5)
+        elif own <= BAKED:
+            kinds = (0.0, 0.15, 0.4)
+        else:
+            least = 0.6 if own * self.size % target.colliding_rows == 0 else 0.15
+            kinds = (least, least, max(least, 0.4))
+        if pitch < target.far_stride:
+            return kinds[0] * count
+        return kinds[2 if pitch % target.colliding_stride == 0 else 1] * count
 
 
 def _rounded(extent: int, of_image: bool) -> int:
@@ -158,7 +286,16 @@ def _rounded(extent: int, of_image: bool) -> int:
     return extent if exact else power
 
 
-def blocks_of(kernel: Kernel, depth: int = DEPTH, multiple: int = 1) -> tuple[int, int] | None:
+def _depth(target: Target) -> int:
+    """How many steps are done at a time, of a contraction that has many.
+
+    Each reads a line of the right side at least, and so many fit the first cache.  If they are
+    copied it holds each twice.
+    """
+    return target.first_cache // target.cache_line
+
+
+def _blocks(kernel: Kernel, depth: int, multiple: int = 1) -> tuple[int, int] | None:
     """Which inner dim is done in blocks, and their size; None if there are few steps.
 
     Args:
@@ -179,7 +316,7 @@ def blocks_of(kernel: Kernel, depth: int = DEPTH, multiple: int = 1) -> tuple[in
     raise AssertionError("a product is larger than a bound, so some part of it is")
 
 
-def cost_of_stores(
+def _stores(
     kernel: Kernel, rows: int, columns: int, height: int, lanes: int, target: Target
 ) -> float:
     """How many times longer than a vector of neighbours the results of a vector take.
@@ -204,84 +341,12 @@ def cost_of_stores(
     return worst
 
 
-def _ways(
-    kernel: Kernel,
-    side: Side,
-    dim: int,
-    count: int,
-    size: int,
-    target: Target,
-    vectors: int = 0,
-) -> Iterator[_Cost]:
-    """The ways in which a side can be read: element by element, or in vectors of so many lanes."""
-    own = stride(side.value, dim)
-    if side.place is not None and (own == 1 or not vectors):
-        yield _Cost("in place", 0, _in_place(kernel, side, own, count, size, vectors > 0, target))
-    each = target.pack_cycles[own != 1]
-    arrays = sum(o.size for o in kernel.operands)
-    if side.points <= _GROWTH * side.read:
-        panel, extent = count * max(vectors, 1), kernel.extents[dim]
-        filled = -(-extent // panel) * panel / extent
-        if side.points * filled <= max(_GROWTH * max(side.points, arrays), _SLACK):
-            total = filled * math.prod(kernel.extents[d] for d in side.dims)
-            yield _Cost("packed", target.launch_cycles + total * each, 0)
-    if side.windows is not None:
-        products = math.prod(kernel.extents[d] for d in (*kernel.outer, *kernel.inner))
-        total = math.prod(side.windows.extents[d] for d in side.windows.dims)
-        home, factor = side.windows.home(dim)
-        each = target.pack_cycles[stride(side.windows.value, home) != 1]
-        worth = min(products / _WORTH, arrays)
-        if total <= max(_GROWTH * side.read + _SLACK, worth) and (factor == 1 or not vectors):
-            later = 0.15 * count if vectors else 0.0  # vectors that begin anywhere
-            yield _Cost("windows", target.launch_cycles + total * each, later)
-
-
-def _right_ways(
-    kernel: Kernel,
-    side: Side,
-    dim: int,
-    vectors: tuple[int, int],
-    size: int,
-    readers: int,
-    target: Target,
-) -> Iterator[_Cost]:
-    """The ways in which the right side, vectors of lanes, can be read by so many tiles of rows."""
-    count, lanes = vectors
-    for way in _ways(kernel, side, dim, count, size, target, lanes):
-        yield way
-        if way.way == "packed" or readers == 1:
-            continue
-        step = abs(stride(side.value, kernel.inner[-1])) * size
-        beyond = side.read * size > target.second_cache
-        far = 0 if step < target.far_stride else 1 + (way.way == "in place" and beyond)
-        each = target.copy_cycles[far] * count / min(readers, _READERS)
-        yield way._replace(each=each, copied=True)
-
-
-def _in_place(
-    kernel: Kernel, side: Side, own: int, count: int, size: int, vectors: bool, target: Target
-) -> float:
-    """Cycles that a step costs more because it reads a side in place."""
-    assert side.place is not None
-    pitch = size * abs(coefficient(side.place[1], kernel.inner[-1]))
-    if vectors:
-        kinds = (0.3, 2.0, 5.5)
-    elif own <= MOST_BAKED:
-        kinds = (0.0, 0.15, 0.4)
-    else:
-        least = 0.6 if own * size % target.colliding_rows == 0 else 0.15
-        kinds = (least, least, max(least, 0.4))
-    if pitch < target.far_stride:
-        return kinds[0] * count
-    return kinds[2 if pitch % target.colliding_stride == 0 else 1] * count
-
-
 def _step(height: int, width: int, lanes: int, steps: int, target: Target) -> float:
     """Cycles of a step of a tile."""
     reads = height + width
     vector = 64 if lanes > 4 else 32
     far = height * vector / lanes
-    if min(steps, DEPTH) * width * vector > target.first_cache:
+    if min(steps, _depth(target)) * width * vector > target.first_cache:
         far += width * vector
     fetched = far / target.second_cache_rate
     return max(height * width / 2, reads * 0.55, 4.0, fetched) + 0.15 * (reads + 4)
@@ -291,9 +356,9 @@ def _step(height: int, width: int, lanes: int, steps: int, target: Target) -> fl
 def tile_of(rows: int, columns: int, steps: int, lanes: int, target: Target) -> tuple[int, int]:
     """The rows and the vectors of the tile that does the least work in vain."""
     best, least = (1, 1), math.inf
-    heights: Sequence[int] = range(1, rows + 1)
-    if rows > _EXACT:
-        heights = _HEIGHTS if target.registers >= _MANY_REGISTERS else _FEW_HEIGHTS
+    heights: Iterable[int] = range(1, rows + 1)
+    if rows > _EXACT:  # as many as registers allow beside 4, 3 and 2 vectors, and even
+        heights = [(target.registers - 1 - width) // width // 2 * 2 for width in (4, 3, 2)]
     for width in range(1, 5):
         if (width - 1) * lanes >= columns:
             break

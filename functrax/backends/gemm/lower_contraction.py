@@ -129,21 +129,29 @@ def _scheduled(
     (product,) = reduction.values
     if product.op != "mul":
         return Refusal("a sum of something else than a product")
-    first, second = (Side.of(kernel, x) for x in product.args)
-    kernel.inner = _in_order(kernel, (first, second))
-    plain = ranked(kernel, first, second, target)
+    sides = _sides(kernel)
+    kernel.inner = _in_order(kernel, sides)
+    plain = ranked(kernel, *sides, target)
     if not plain:
         return Refusal("no tiles: a side has no dim of its own")
     forms = [(kernel, plain)]
     if target.dots and all(x.op in ("convert", "select") for x in product.args):
-        from functrax.backends.gemm.matrix_units import over_words  # which few programs need
+        from functrax.backends.gemm.packed_dtypes import over_words  # which few programs need
 
-        forms += over_words(kernel, target)
+        words = over_words(kernel, target)
+        forms += [(form, ranked(form, *_sides(form), target)) for form in words]
     kernel, plans = min((form for form in forms if form[1]), key=lambda form: form[1][0].cost)
     plan = plans[0]
     if pick is not None:
         plan = pick(kernel, plans, lambda plan: staged(kernel, plan, target))
     return staged(kernel, plan, target)
+
+
+def _sides(kernel: Kernel) -> tuple[Side, Side]:
+    """The sides of a contraction's product."""
+    (reduction,) = kernel.stages[0].reductions
+    first, second = reduction.values[0].args
+    return Side.of(kernel, first), Side.of(kernel, second)
 
 
 def _in_order(kernel: Kernel, sides: tuple[Side, Side]) -> tuple[int, ...]:

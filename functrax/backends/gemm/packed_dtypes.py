@@ -24,7 +24,7 @@ Sums of integers are exact modulo 2**32, as they are in any order.  Products of 
 these instructions add them up in float32, rounding to the nearest, but take operands below the
 normal numbers (1.2e-38) as zero, and give zero where a sum is that small.
 
-Start at :func:`in_words`.
+Start at :func:`over_words`.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ from functrax.backends.kernels.accesses import coefficient, dims_of
 from functrax.backends.kernels.indices import Indices
 from functrax.backends.kernels.ir import Kernel, Operand, Stage
 from functrax.backends.kernels.merge import Rewriting
+from functrax.backends.targets import Target
 from functrax.core.index.expr import Dim, IndexExpr, add_terms
 from functrax.core.records import record, replace
 from functrax.core.scalars.scalar import Builder, Scalar
@@ -70,11 +71,6 @@ class Dot:
     count: int
     multiple: int
 
-    @property
-    def unit(self) -> bool:
-        """Whether it is one of a matrix unit."""
-        return self.multiple > 1
-
 
 DOTS: Final = {
     dot.kind: dot
@@ -87,31 +83,18 @@ DOTS: Final = {
 }
 
 
-@record
-class Words:
-    """A contraction over words.
+def over_words(kernel: Kernel, target: Target) -> list[Kernel]:
+    """The forms of a contraction without a schedule over words, for the instructions of a target.
 
-    Args:
-      kernel: its product is a node ``dot`` of two words, whose attr is the kind, then the dtypes of
-        the numbers in the words of both sides.
-      product: that node.
-      dim: the summed dim that counts words.
-      dot: the instruction.
+    The product is a node ``dot`` of two words, whose attr is the kind, then the dtypes of the
+    numbers in the words of both sides.  For a matrix unit the dim of words is the innermost one.
     """
-
-    kernel: Kernel
-    product: Scalar
-    dim: int
-    dot: Dot
+    forms = [_in_words(kernel, DOTS[kind]) for kind in sorted(target.dots)]
+    return [form for form in forms if form is not None]
 
 
-def in_words(kernel: Kernel, dot: Dot) -> Words | None:
-    """A contraction over words for an instruction; None if that does not compute it.
-
-    Args:
-      kernel: a contraction without a schedule.
-      dot: the instruction.
-    """
+def _in_words(kernel: Kernel, dot: Dot) -> Kernel | None:
+    """A contraction over words for an instruction; None if that does not compute it."""
     (reduction,) = kernel.stages[0].reductions
     total = reduction.how.carries[0]
     (product,) = reduction.values
@@ -133,8 +116,10 @@ def in_words(kernel: Kernel, dot: Dot) -> Words | None:
     held = [(dot.held or x.dtype).name for x in found]
     node = b.node("dot", total, args, (dot.kind, *held))
     stage = Stage([replace(reduction, values=(node,))])
-    new = replace(kernel, operands=operands, extents=extents, stages=[stage])
-    return Words(new, node, dim, dot)
+    inner = kernel.inner
+    if dot.multiple > 1:
+        inner = (*(d for d in inner if d != dim), dim)
+    return replace(kernel, operands=operands, extents=extents, inner=inner, stages=[stage])
 
 
 def narrow(b: Builder, value: Scalar) -> Scalar | None:

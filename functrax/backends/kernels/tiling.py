@@ -64,6 +64,10 @@ class Reading:
     packed: bool
 
 
+#: Steps between rows of the left side up to this are part of the addresses in the code.
+BAKED = 4
+
+
 def lanes_of_columns(height: int, lanes: int) -> int:
     """The lanes of vectors along the rows of a tile: no more than fit into that many rows."""
     return min(lanes, max(target().least_lanes, 1 << (height - 1).bit_length()))
@@ -72,6 +76,11 @@ def lanes_of_columns(height: int, lanes: int) -> int:
 def pitch_of_columns(height: int, lanes: int) -> int:
     """How far apart the columns of a turned tile are, which are whole vectors."""
     return -(-height // lanes) * lanes
+
+
+def is_of_unit(dot: tuple[str, ...] | None) -> bool:
+    """Whether a matrix unit multiplies: by a kind of instruction and dtypes, as ``Tiling`` has."""
+    return bool(dot and dot[0].startswith("tile "))
 
 
 @record
@@ -129,7 +138,7 @@ class Tiling:
     @property
     def on_unit(self) -> bool:
         """Whether a matrix unit multiplies its tiles."""
-        return bool(self.dot) and self.dot[0].startswith("tile ")
+        return is_of_unit(self.dot)
 
     def units(self, extents: tuple[int, ...]) -> int:
         """How many units of work threads share."""

@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from functrax.backends.kernels.accesses import coefficient
+from functrax.backends.kernels.tiling import BAKED
 from functrax.backends.llvm.addresses import Memory, memory_type
-from functrax.backends.llvm.functions.tile_sums import BAKED, sums_text
+from functrax.backends.llvm.functions.tile_sums import sums_text
 from functrax.backends.llvm.functions.transposed_tiles import turn_text
 from functrax.backends.llvm.nodes import Nodes
 from functrax.backends.llvm.templates import llvm_type

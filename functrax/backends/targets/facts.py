@@ -108,6 +108,8 @@ class Target:
         rows, so that the tile is turned.
       scattered_stores: the same where they are nowhere: on a few cache lines, and on many.
       pack_cycles: cycles to pack an element of a side: along its order in memory, and across.
+      pack_word_cycles: the same of a word of several narrow numbers, put together where these are
+        not neighbours.
       copy_cycles: cycles more to read a vector and copy it to a panel: in rows that are near, in
         others, and where the array is larger than the second cache.
       far_stride: steps so many bytes apart are not fetched ahead.
@@ -176,6 +178,7 @@ class Target:
     turned_stores: float = 4.0
     scattered_stores: tuple[float, float] = (6.0, 24.0)
     pack_cycles: tuple[float, float] = (0.8, 1.6)
+    pack_word_cycles: tuple[float, float] = (1.6, 6.4)
     copy_cycles: tuple[float, float, float] = (1.0, 4.0, 11.0)
     far_stride: int = 512
     colliding_stride: int = 1024

@@ -37,8 +37,6 @@ from functrax.backends.targets import target
 from functrax.backends.targets.sums import Sums
 from functrax.core.types import dtypes
 
-#: Steps between rows up to this are part of the addresses in the code.
-BAKED = 4
 #: What is copied is brought to the first cache so many steps before.
 _AHEAD = 16
 #: Rows at other steps are reached from a pointer of their own to every third one.

@@ -33,13 +33,13 @@ from typing import Any, Final
 
 import numpy as np
 
+from functrax.backends.gemm.replaced_dims import Replaced
 from functrax.backends.gemm.sides import stride
 from functrax.backends.kernels.accesses import coefficient, dims_of
 from functrax.backends.kernels.indices import Indices
 from functrax.backends.kernels.ir import Kernel, Operand, Stage
-from functrax.backends.kernels.merge import Rewriting
 from functrax.backends.targets import Target
-from functrax.core.index.expr import Dim, IndexExpr, add_terms
+from functrax.core.index.expr import Dim, add_terms
 from functrax.core.records import record, replace
 from functrax.core.scalars.scalar import Builder, Scalar
 from functrax.core.types import dtypes
@@ -207,12 +207,9 @@ class _Writer:
 
     def _part(self, value: Scalar, k: int) -> Scalar:
         """The number at a place in a word; zero beyond the end."""
-        b, inside = self.builder, None
-        if not self.whole:
-            place = Dim(self.dim) * self.dot.count + k
-            inside = self.indices.both(None, place < self.extent)
-        found = _Part(b, self.dim, self.dot.count, k, inside).scalar(value)
-        return found if inside is None else b.select(inside, found, b.const(0, found.dtype))
+        place = Dim(self.dim) * self.dot.count + k
+        inside = None if self.whole else self.indices.both(None, place < self.extent)
+        return Replaced(self.builder, self.dim, place, inside).zero_outside(value)
 
     def _in_memory(self, value: Scalar) -> Scalar | None:
         """The word where it is in memory as it is."""
@@ -243,35 +240,3 @@ class _Writer:
         size = self.operands[buffer].size // self.dot.count
         self.operands.append(Operand(WORD, size, False, alias=buffer))
         return len(self.operands) - 1
-
-
-class _Part(Rewriting):
-    """Expressions at one of the numbers in a word."""
-
-    def __init__(
-        self, builder: Builder, dim: int, count: int, place: int, inside: Scalar | None
-    ) -> None:
-        super().__init__(builder, {})
-        self.dim, self.count, self.place, self.inside = dim, count, place, inside
-
-    def address(self, expr: IndexExpr) -> IndexExpr:
-        """An address, of which nothing is read beyond the end."""
-        factor = coefficient(expr, self.dim)
-        return expr + Dim(self.dim) * (factor * (self.count - 1)) + factor * self.place
-
-    def _node(self, node: Scalar) -> Scalar:
-        b = self.builder
-        args = tuple(self.new[id(x)] for x in node.args)
-        if node.op == "dim" and node.attr == self.dim:
-            times = b.mul(node, b.const(self.count, node.dtype))
-            return b.add(times, b.const(self.place, node.dtype))
-        if node.op != "load":
-            same = all(x is y for x, y in zip(args, node.args, strict=True))
-            return node if same else b.node(node.op, node.dtype, args, node.attr)
-        buffer, address, has_offset, has_guard = node.attr
-        if self.inside is not None and self.dim in node.attr[1].used_dims():
-            guard = b.both(args[-1], self.inside) if has_guard else self.inside
-            args = (*(args[:1] if has_offset else ()), guard)
-            has_guard = True
-        attr = (buffer, self.address(address), has_offset, has_guard)
-        return b.node("load", node.dtype, args, attr)

@@ -10,12 +10,13 @@ Start at :func:`staged`.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from functrax.backends import targets
 from functrax.backends.gemm.blocking import Plan
+from functrax.backends.gemm.replaced_dims import Replaced
 from functrax.backends.gemm.sides import Side, stride
 from functrax.backends.kernels.accesses import coefficient
 from functrax.backends.kernels.indices import Indices
@@ -30,7 +31,6 @@ from functrax.backends.kernels.tiling import (
 from functrax.backends.targets import Target
 from functrax.core.index.expr import Dim, IndexExpr, add_terms
 from functrax.core.records import replace
-from functrax.core.scalars.scalar import Builder, Scalar
 
 #: The part of the second cache that a unit keeps for the left side.
 BLOCK_PART = 4
@@ -55,8 +55,11 @@ def staged(kernel: Kernel, plan: Plan, target: Target) -> list[Kernel]:
             buffer, address = side.place
             readings.append(Reading(buffer, address, coefficient(address, dim), False))
             continue
-        stage = {"windows": _windows, "rows": _in_rows}.get(way, _packed)
-        before, reading, total = stage(kernel, side, dim, size, len(operands))
+        if way == "windows":
+            stored = _windows(kernel, side, dim, len(operands))
+        else:
+            stored = _panels(kernel, side, dim, size, len(operands), way == "rows", target)
+        before, reading, total = stored
         operands.append(Operand(side.value.dtype, total, True))
         kernels.append(before)
         readings.append(reading)
@@ -71,13 +74,21 @@ def _dtype(kernel: Kernel) -> np.dtype[Any]:
     return reduction.how.carries[0]
 
 
-# ---- windows ------------------------------------------------------------------------------------
+def _pitches(order: Sequence[int], extents: Sequence[int]) -> tuple[dict[int, int], int]:
+    """How far apart neighbours along each dim of a new array are, and its size."""
+    pitches, pitch = {}, 1
+    for d in reversed(order):
+        pitches[d] = pitch
+        pitch *= extents[d]
+    return pitches, pitch
 
 
-def _windows(
-    kernel: Kernel, side: Side, dim: int, size: int, buffer: int
-) -> tuple[Kernel, Reading, int]:
-    """The kernel that stores a side over its merged dims, and how that is read."""
+def _address(pitches: Mapping[int, int], const: int = 0) -> IndexExpr:
+    return add_terms(const, [(Dim(d), pitch) for d, pitch in pitches.items()])
+
+
+def _windows(kernel: Kernel, side: Side, dim: int, buffer: int) -> tuple[Kernel, Reading, int]:
+    """The kernel that stores a side over its merged dims, how that is read, and its size."""
     windows = side.windows
     assert windows is not None
     home, step = windows.home(dim)
@@ -86,165 +97,50 @@ def _windows(
         place = windows.home(d)[0]
         if d in side.dims and place != home:
             order = [*(x for x in order if x != place), place]
-    order.append(home)
-    pitches, pitch = {}, 1
-    for d in reversed(order):
-        pitches[d] = pitch
-        pitch *= windows.extents[d]
-    terms = []
-    for d in side.dims:
-        place, factor = windows.home(d)
-        terms.append((Dim(d), factor * pitches[place]))
+    # What is read is gone through as it is in memory, for a processor fetches ahead then; what is
+    # written are whole rows.
+    loops = (*sorted(order, key=lambda d: -abs(stride(windows.value, d))), home)
+    pitches, size = _pitches((*order, home), windows.extents)
+    homes = {d: windows.home(d) for d in side.dims}
+    terms = {d: factor * pitches[place] for d, (place, factor) in homes.items()}
     const = sum(begin * pitches[d] for d, begin in windows.least.items())
-    stored = Kernel(
-        f"{kernel.name}.windows",
-        kernel.builder,
-        kernel.operands,
-        windows.extents,
-        _as_read(windows.value, order),
-        (),
-        [],
-        [Store(buffer, add_terms(0, [(Dim(d), p) for d, p in pitches.items()]), windows.value)],
-    )
-    return stored, Reading(buffer, add_terms(const, terms), step, False), pitch
+    store = Store(buffer, _address(pitches), windows.value)
+    name, extents = f"{kernel.name}.windows", windows.extents
+    before = Kernel(name, kernel.builder, kernel.operands, extents, loops, (), [], [store])
+    return before, Reading(buffer, _address(terms, const), step, False), size
 
 
-def _as_read(value: Scalar, order: list[int]) -> tuple[int, ...]:
-    """The dims as what is read goes through memory, rows of what is written inside.
-
-    Where it is read from, a processor fetches ahead then; where it is written to are whole rows.
-    """
-    return (*sorted(order[:-1], key=lambda d: -abs(stride(value, d))), order[-1])
-
-
-# ---- packing ------------------------------------------------------------------------------------
-
-
-def _packed(
-    kernel: Kernel, side: Side, dim: int, size: int, buffer: int
+def _panels(
+    kernel: Kernel, side: Side, dim: int, height: int, buffer: int, in_rows: bool, target: Target
 ) -> tuple[Kernel, Reading, int]:
-    """The kernel that packs a side, and how that is read."""
-    order = _order(kernel, side, dim)
-    total = size * math.prod(_extents(kernel, order, dim, size))
-    return (
-        _packing(kernel, side, order, dim, size, buffer),
-        _panels(kernel, order, dim, size, buffer),
-        total,
-    )
+    """The kernel that packs a side, how that is read, and its size.
 
-
-def _in_rows(
-    kernel: Kernel, side: Side, dim: int, size: int, buffer: int
-) -> tuple[Kernel, Reading, int]:
-    """The kernel that packs a side row by row, its steps side by side, and how that is read."""
-    order = _order(kernel, side, dim)
-    inner = [d for d in order if d in kernel.inner]
-    step = math.prod(kernel.extents[d] for d in inner)
-    total = size * math.prod(_extents(kernel, order, dim, size))
-    terms = []
-    pitch = 1
-    for d in reversed(order):
-        terms.append((Dim(d), pitch))
-        pitch *= kernel.extents[d] if d != dim else -(-kernel.extents[d] // size) * size
-    before = _packing(kernel, side, order, dim, size, buffer, by_rows=True)
-    return before, Reading(buffer, add_terms(0, terms), step, True), total
-
-
-def _order(kernel: Kernel, side: Side, dim: int) -> tuple[int, ...]:
-    """The dims of a side in the order in which it is packed; its tiled dim stands for panels."""
-    others = [d for d in kernel.outer if d in side.dims and d != dim]
-    return (*others, dim, *(d for d in kernel.inner if d in side.dims))
-
-
-def _extents(kernel: Kernel, order: tuple[int, ...], dim: int, size: int) -> list[int]:
-    return [-(-kernel.extents[d] // size) if d == dim else kernel.extents[d] for d in order]
-
-
-def _panels(kernel: Kernel, order: tuple[int, ...], dim: int, size: int, buffer: int) -> Reading:
-    """How the packed array is read."""
-    terms = []
-    pitch = size
-    for d, extent in zip(reversed(order), reversed(_extents(kernel, order, dim, size))):
-        terms.append((Dim(d), pitch // size if d == dim else pitch))
-        pitch *= extent
-    return Reading(buffer, add_terms(0, terms), 1, True)
-
-
-def _packing(
-    kernel: Kernel,
-    side: Side,
-    order: tuple[int, ...],
-    dim: int,
-    size: int,
-    buffer: int,
-    by_rows: bool = False,
-) -> Kernel:
-    """The kernel that packs a side: its steps in turn, the tile side by side in each; or by rows
-    of the tile, the steps side by side in each.
+    A panel has its steps in turn, the tile side by side in each; or the rows of the tile, the steps
+    side by side in each.
     """
-    panel = len(kernel.extents)
-    count = -(-kernel.extents[dim] // size)
-    extents = (*kernel.extents[:dim], size, *kernel.extents[dim + 1 :], count)
-    b = kernel.builder
+    b, panel = kernel.builder, len(kernel.extents)
+    count = -(-kernel.extents[dim] // height)
+    extents = (*kernel.extents[:dim], height, *kernel.extents[dim + 1 :], count)
+    place = Dim(panel) * height + Dim(dim)
     inside = None
-    if kernel.extents[dim] % size:
-        position = Dim(panel) * size + Dim(dim)
-        inside = Indices(b, extents).both(None, position < kernel.extents[dim])
-    value = _Panels(b, dim, panel, size, inside).scalar(side.value)
-    if inside is not None:
-        value = b.select(inside, value, b.const(0, value.dtype))
-    place: IndexExpr = add_terms(0, ())
-    dims = [panel if d == dim else d for d in order]
-    dims.insert(dims.index(panel) + 1 if by_rows else len(dims), dim)
-    for d in dims:
-        place = place * extents[d] + Dim(d)
-    line = size * side.value.dtype.itemsize >= targets.target().cache_line
-    if stride(side.value, dim) == 1 and line and not by_rows:
+    if kernel.extents[dim] % height:
+        inside = Indices(b, extents).both(None, place < kernel.extents[dim])
+    value = Replaced(b, dim, place, inside).zero_outside(side.value)
+    outer = [d for d in kernel.outer if d in side.dims and d != dim]
+    inner = [d for d in kernel.inner if d in side.dims]
+    order = (*outer, panel, dim, *inner) if in_rows else (*outer, panel, *inner, dim)
+    pitches, size = _pitches(order, extents)
+    loops = order
+    if stride(side.value, dim) == 1 and not in_rows:
         # As the side is in memory: its rows, from panel to panel.  Where panels are narrower than a
         # line that would write a part of each line at a time.
-        dims = [*(d for d in dims[:-1] if d != panel), panel, dim]
-    return Kernel(
-        f"{kernel.name}.pack",
-        b,
-        kernel.operands,
-        extents,
-        tuple(dims),
-        (),
-        [],
-        [Store(buffer, place, value)],
-    )
-
-
-class _Panels(Rewriting):
-    """Expressions in which a dim is the place in a panel, and another one counts panels."""
-
-    def __init__(
-        self, builder: Builder, dim: int, panel: int, size: int, inside: Scalar | None
-    ) -> None:
-        super().__init__(builder, {})
-        self.dim, self.panel, self.size, self.inside = dim, panel, size, inside
-
-    def address(self, expr: IndexExpr) -> IndexExpr:
-        """An address, of which nothing is read beyond the last panel."""
-        factor = coefficient(expr, self.dim)
-        return expr + Dim(self.panel) * (factor * self.size)
-
-    def _node(self, node: Scalar) -> Scalar:
-        b = self.builder
-        args = tuple(self.new[id(x)] for x in node.args)
-        if node.op == "dim" and node.attr == self.dim:
-            panel = b.node("dim", node.dtype, (), self.panel)
-            return b.add(b.mul(panel, b.const(self.size, node.dtype)), node)
-        if node.op != "load":
-            same = all(x is y for x, y in zip(args, node.args, strict=True))
-            return node if same else b.node(node.op, node.dtype, args, node.attr)
-        buffer, address, has_offset, has_guard = node.attr
-        if self.inside is not None:
-            guard = b.both(args[-1], self.inside) if has_guard else self.inside
-            args = (*(args[:1] if has_offset else ()), guard)
-            has_guard = True
-        attr = (buffer, self.address(address), has_offset, has_guard)
-        return b.node("load", node.dtype, args, attr)
+        if height * side.value.dtype.itemsize >= target.cache_line:
+            loops = (*outer, *inner, panel, dim)
+    store = Store(buffer, _address(pitches), value)
+    name = f"{kernel.name}.pack"
+    before = Kernel(name, b, kernel.operands, extents, loops, (), [], [store])
+    rows = {d: pitches[d] for d in (*outer, *inner)} | {dim: pitches[panel] // height}
+    return before, Reading(buffer, _address(rows), pitches[dim], True), size
 
 
 # ---- the contraction itself ---------------------------------------------------------------------

@@ -15,6 +15,7 @@ from collections.abc import Iterable
 
 from functrax.backends.kernels.indices import Indices
 from functrax.backends.kernels.ir import ordered
+from functrax.backends.kernels.merge import Rewriting
 from functrax.core.index.expr import Dim, IndexExpr, add_terms
 from functrax.core.records import record
 from functrax.core.scalars.scalar import Builder, Scalar
@@ -191,7 +192,7 @@ def _ratio(rows: list[dict[int, int]], p: int, q: int) -> tuple[int, int] | None
     return found
 
 
-class _Rewritten:
+class _Rewritten(Rewriting):
     """Expressions over merged dims."""
 
     def __init__(
@@ -201,36 +202,23 @@ class _Rewritten:
         merges: list[Merge],
         extents: tuple[int, ...],
     ) -> None:
-        self.builder = builder
-        self.affine = affine
-        self.merges = merges
+        super().__init__(builder, {})
+        self.affine, self.merges = affine, merges
         self.indices = Indices(builder, extents)
-        self.new: dict[int, Scalar] = {}
 
-    def scalar(self, root: Scalar) -> Scalar:
-        """An expression over the new dims."""
-        for node in ordered((root,)):
-            self.new[id(node)] = self._node(node)
-        return self.new[id(root)]
-
-    def _moved(self, expr: IndexExpr) -> IndexExpr:
+    def address(self, expr: IndexExpr) -> IndexExpr:
+        """An address in the new dims."""
         for merge in self.merges:
             expr = merge.apply(expr)
         return expr
 
     def _node(self, node: Scalar) -> Scalar:
         expr = self.affine.get(id(node))
-        if expr is not None:
-            if self._merges_part(expr):
-                return node  # part of a sum that is affine as a whole
-            return self.indices.integer(self._moved(expr), node.dtype)
-        args = tuple(self.new[id(x)] for x in node.args)
-        attr = node.attr
-        if node.op == "load":
-            attr = (attr[0], self._moved(attr[1]), *attr[2:])
-        elif all(x is y for x, y in zip(args, node.args, strict=True)):
-            return node
-        return self.builder.node(node.op, node.dtype, args, attr)
+        if expr is None:
+            return super()._node(node)
+        if self._merges_part(expr):
+            return node  # part of a sum that is affine as a whole
+        return self.indices.integer(self.address(expr), node.dtype)
 
     def _merges_part(self, expr: IndexExpr) -> bool:
         """Whether an expression has one of two merged dims without the other."""

@@ -17,7 +17,7 @@ from functrax import lax
 from functrax.backends.compilation.compiler import compile_program
 from functrax.backends.executables import library_functions as library
 from functrax.backends.executables.program import HostCall, Launch, all_programs
-from functrax.backends.libraries.site import ALONE, SMALL
+from functrax.backends.libraries.site import ALONE, BLOCK
 from functrax.core import native
 from functrax.core.options.contexts import enable_x64
 from functrax.core.prims import lapack, matrix_values
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.skipif(
     native.extension is None or lapack.library() is None, reason="NumPy's LAPACK has no address"
 )
 
-N = SMALL + 13
+N = BLOCK + 13
 
 
 @pytest.fixture(autouse=True)

@@ -19,25 +19,25 @@ from functrax.backends.executables.program_builder import ProgramBuilder
 from functrax.backends.libraries import linear_algebra_calls
 from functrax.backends.libraries.fourier_calls import fft
 from functrax.backends.libraries.site import Site
+from functrax.backends.targets import target
 from functrax.core.ir.jaxpr import Eqn
 from functrax.core.prims import fourier
 from functrax.core.prims.ordering import top_k
 from functrax.core.tracing.primitive import Primitive
 from functrax.core.types import dtypes
 
-#: Of longer rows, more than a quarter is selected by sorting.
-SHORT_ROW: Final = 256
-
 
 def _top_k(site: Site) -> list[Launch | None]:
     k, axis = site.params["k"], site.params["axis"]
     dtype, shape = site.avals[0].dtype, site.shape
     length, inner = shape[axis], math.prod(shape[axis + 1 :])
-    if (4 * k > length > SHORT_ROW) or dtype.kind not in "fi" or dtype.itemsize < 4:
-        return [None]
     units = math.prod(shape) // length
+    cost = 10 + length // 4 + 6 * k * k.bit_length()
+    machine = target()
+    sorting = machine.program_ns + machine.numpy_element_ns * math.prod(shape) * length.bit_length()
+    if units * cost > sorting or dtype.kind not in "fi" or dtype.itemsize < 4:
+        return [None]
     name = f"top_k_{dtype.kind}{dtype.itemsize}"
-    cost = 10 + length // 4 + 40 * k
     return [site.own(name, site.inputs, site.outputs, (length, k, inner), cost, units)]
 
 

@@ -1,6 +1,6 @@
 """Linear algebra by library functions.
 
-Matrices of up to ``SMALL`` rows are computed by what computes them in ``numpy.linalg``, inner loops
+Matrices of up to ``BLOCK`` rows are computed by what computes them in ``numpy.linalg``, inner loops
 of ufuncs, on the same numbers, float32 made float64 on the way in and back, so the bits are the
 reference's.  Larger ones stay in single precision, which takes half the time, and go to LAPACK by
 its own functions where NumPy brings it (``native/lapack_loops.cpp``, decision 0027).  Small
@@ -25,7 +25,8 @@ from functrax.backends.executables.library_functions import (
     signature,
 )
 from functrax.backends.executables.program import Launch
-from functrax.backends.libraries.site import Argument, Site, loop_launch
+from functrax.backends.libraries.site import BLOCK, Argument, Site, loop_launch
+from functrax.backends.targets import target
 from functrax.core.prims.factorisations import lu, lu_pivots_to_permutation, qr
 from functrax.core.prims.linear_systems import (
     cholesky,
@@ -39,12 +40,7 @@ from functrax.core.prims.matrix_values import MOST_WORK
 from functrax.core.prims.spectra import eigh, svd
 from functrax.core.tracing.primitive import Primitive
 
-#: Matrices that take fewer nanoseconds each are computed by one thread: OpenBLAS's calls wait for a
-#: lock.
-WORTH_THREADS: Final = 5_000
 _READS, _WRITES = 1, 2
-_BLOCK: Final = 64  # columns that LAPACK reflects together
-_CALL: Final = 150  # estimated nanoseconds of calling LAPACK for one matrix
 _DOUBLE: Final = {"f": "d", "F": "D", "d": "d", "D": "D"}
 
 
@@ -86,7 +82,7 @@ def _ufunc(
         for text in re.findall(r"\(([^)]*)\)", signature(LINALG, name))
     ]
     count = site.units
-    is_split = site.is_small and cost >= WORTH_THREADS
+    is_split = site.is_small and cost >= target().lock_ns  # of OpenBLAS
     sizes: dict[str, int] = {}
     arguments = []
     for k, (slot, core) in enumerate(zip((*operands, *results), cores, strict=True)):
@@ -116,29 +112,28 @@ def _loop_of(name: str, chars: Sequence[str], given: int) -> LibraryFunction | N
 
 def _cubic(site: Site, factor: int) -> int:
     """Nanoseconds for a matrix: some thirds of a nanosecond for each element of a cube."""
-    return _CALL + factor * site.work // 3
+    return target().library_call_ns + factor * site.work // 3
+
+
+def _spectral(site: Site, factor: int) -> int:
+    """The same of what takes several calls."""
+    return 4 * target().library_call_ns + _cubic(site, factor)
 
 
 def _linear_solve(site: Site) -> list[Launch | None]:
     n, count = site.avals[1].shape[-2:]
     cost = _cubic(site, 1) + n * n * count // 3
-    if not site.is_small:
-        scratch = site.builder.value((n, n), site.avals[0].dtype), site.builder.value((n,), "l")
-        found = site.by_lapack(("trsm", "trsv", "getrf"), scratch, (n, count), cost)
-        if found is not None:
-            return [found]
-    return [_ufunc(site, "solve", site.inputs, site.outputs, cost)]
+    scratch = ((n, n), site.char), ((n,), "l")
+    found = site.by_lapack(("trsm", "trsv", "getrf"), scratch, (n, count), cost)
+    return found or [_ufunc(site, "solve", site.inputs, site.outputs, cost)]
 
 
 def _cholesky(site: Site) -> list[Launch | None]:
     n = site.shape[-1]
     size = site.avals[0].dtype.itemsize
-    if not site.is_small:
-        found = site.by_lapack(("potrf",), (), (n,), _cubic(site, 1))
-        if found is not None:
-            return [found]
-    return [
-        _ufunc(site, "cholesky_lo", site.inputs, site.outputs, _cubic(site, 1)),
+    cost = _cubic(site, 1)
+    return site.by_lapack(("potrf",), (), (n,), cost) or [
+        _ufunc(site, "cholesky_lo", site.inputs, site.outputs, cost),
         # of a matrix that is not positive definite, too, which NumPy fills with NaN
         site.own("zero_upper", (), site.outputs, (n, size), 10 + 2 * n),
     ]
@@ -150,11 +145,11 @@ def _determinant(site: Site) -> list[Launch | None]:
 
 def _eigh(site: Site) -> list[Launch | None]:
     name = "eigh_lo" if site.params["lower"] else "eigh_up"
-    return [_ufunc(site, name, site.inputs, site.outputs, 4 * _CALL + _cubic(site, 20))]
+    return [_ufunc(site, name, site.inputs, site.outputs, _spectral(site, 20))]
 
 
 def _svd(site: Site) -> list[Launch | None]:
-    cost = 4 * _CALL + _cubic(site, 40)
+    cost = _spectral(site, 40)
     if not site.params["compute_uv"]:
         return [_ufunc(site, "svd", site.inputs, site.outputs, cost)]
     s, u, vh = site.outputs
@@ -168,14 +163,12 @@ def _qr(site: Site) -> list[Launch | None]:
     whole = site.params["full_matrices"] and m > n
     k = m if whole else min(m, n)
     cost = _cubic(site, 4)
-    if not site.is_small:
-        work = _BLOCK * max(m, n)
-        scratch = [temporary((x,), site.char) for x in (m * max(n, k), min(m, n), work)]
-        names = ("geqrf", "ungqr" if site.char in "FD" else "orgqr")
-        params = (m, n, k, len(site.outputs) - 1, work)
-        found = site.by_lapack(names, tuple(scratch), params, cost)
-        if found is not None or site.work > MOST_WORK:
-            return [found]
+    work = BLOCK * max(m, n)
+    scratch = [((x,), site.char) for x in (m * max(n, k), min(m, n), work)]
+    names = ("geqrf", "ungqr" if site.char in "FD" else "orgqr")
+    found = site.by_lapack(names, scratch, (m, n, k, len(site.outputs) - 1, work), cost)
+    if found or site.work > MOST_WORK:
+        return found or [None]
     wide = _DOUBLE[site.char]
     (x,), (*q, r) = site.inputs, site.outputs
     a, tau = temporary((*lead, m, n), wide), temporary((*lead, min(m, n)), wide)
@@ -198,16 +191,15 @@ def _triangular_solve(site: Site) -> list[Launch | None]:
     rows, columns = site.avals[1].shape[-2:]
     count = columns if params["left_side"] else rows
     conjugated = params["conjugate_a"] and site.char in "FD"
-    if not site.is_small and (params["transpose_a"] or not conjugated):
+    found: list[Launch | None] = []
+    if params["transpose_a"] or not conjugated:
         names = ("left_side", "lower", "transpose_a", "unit_diagonal")
         left, lower, transposed, unit = [int(params[x]) for x in names]
         how = (left, lower, transposed, int(conjugated), unit)
-        cost = _CALL + n * n * count // 8
+        cost = target().library_call_ns + n * n * count // 8
         found = site.by_lapack(("trsm", "trsv"), (), (rows, columns, *how), cost)
-        if found is not None:
-            return [found]
-    if n * n * count > MOST_WORK:
-        return [None]
+    if found or n * n * count > MOST_WORK:
+        return found or [None]
     row, column = n, 1
     lower = params["lower"]
     if params["transpose_a"] is params["left_side"]:  # x op(a) = b is op(a)^T x^T = b^T
@@ -228,14 +220,10 @@ def _triangular_solve(site: Site) -> list[Launch | None]:
 
 def _lu(site: Site) -> list[Launch | None]:
     m, n = site.shape[-2:]
-    if not site.is_small:
-        scratch = (
-            site.builder.value((m, n), site.avals[0].dtype),
-            site.builder.value((min(m, n),), "l"),
-        )
-        found = site.by_lapack(("getrf",), scratch, (m, n), _cubic(site, 1))
-        if found is not None or site.work > MOST_WORK:
-            return [found]
+    scratch = ((m, n), site.char), ((min(m, n),), "l")
+    found = site.by_lapack(("getrf",), scratch, (m, n), _cubic(site, 1))
+    if found or site.work > MOST_WORK:
+        return found or [None]
     cost = 10 + site.work // 3 + 4 * m * n
     return [site.own(f"lu_{site.char}", site.inputs, site.outputs, (m, n), cost)]
 
@@ -250,7 +238,8 @@ def _cofactor(site: Site) -> list[Launch | None]:
 def _permutation(site: Site) -> list[Launch | None]:
     count, size = site.shape[-1], site.params["permutation_size"]
     name = "permutation_i" if site.avals[0].dtype.itemsize == 4 else "permutation_l"
-    return [site.own(name, site.inputs, site.outputs, (count, size), 10 + 3 * size)]
+    units = math.prod(site.shape[:-1])
+    return [site.own(name, site.inputs, site.outputs, (count, size), 10 + 3 * size, units)]
 
 
 #: Of primitives what makes their launches.

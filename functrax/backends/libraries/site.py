@@ -19,11 +19,11 @@ from functrax.backends.executables.program import Launch
 from functrax.backends.executables.program_builder import ProgramBuilder
 from functrax.backends.machine_code.kernel_jit import LaunchCode
 from functrax.core.ir.jaxpr import Eqn
-from functrax.core.prims.factorisations import LUPivotsToPermutation
 from functrax.core.records import record
 
-#: Larger matrices are computed by one thread of ours, for LAPACK has threads of its own.
-SMALL: Final = 64
+#: Rows of the blocks in which LAPACK works.  For smaller matrices it takes longer than loops;
+#: larger ones are computed by one thread of ours, for LAPACK has threads of its own.
+BLOCK: Final = 64
 #: With threads of its own LAPACK takes longer for matrices of fewer multiplications.
 ALONE: Final = 1 << 25
 
@@ -55,9 +55,8 @@ class Site:
 
     @property
     def units(self) -> int:
-        """How many matrices there are, or vectors of pivots."""
-        is_vector = isinstance(self.primitive, LUPivotsToPermutation)
-        return math.prod(self.shape[: -1 if is_vector else -2])
+        """How many matrices there are."""
+        return math.prod(self.shape[:-2])
 
     @property
     def work(self) -> int:
@@ -68,7 +67,7 @@ class Site:
     @property
     def is_small(self) -> bool:
         """Whether its matrices are so small that LAPACK takes longer than loops."""
-        return self.work <= SMALL**3
+        return self.work <= BLOCK**3
 
     @property
     def is_alone(self) -> bool:
@@ -103,33 +102,38 @@ class Site:
     def by_lapack(
         self,
         functions: Sequence[str],
-        scratch: tuple[int, ...],
+        scratch: Sequence[tuple[tuple[int, ...], str]],
         params: Sequence[int],
         cost: int,
-    ) -> Launch | None:
+    ) -> list[Launch | None]:
         """The launch of the extension's function that calls some of LAPACK, for all matrices.
 
         Args:
           functions: the names that they have in LAPACK.
-          scratch: slots that it needs beside the results.
+          scratch: the shapes and dtypes of what it needs beside the results.
           params: what follows their addresses, the number of matrices, and whether it is alone.
           cost: estimated nanoseconds of a matrix.
+
+        Returns:
+          The launch; nothing for small matrices, and where NumPy does not bring LAPACK.
         """
         caller = own_function(f"lapack_{self.primitive.name}_{self.char}")
         found = [lapack_function(name, self.char) for name in functions]
         known = [x for x in found if x is not None]
-        if caller is None or len(known) < len(found):
-            return None
-        return Launch(
+        if self.is_small or caller is None or len(known) < len(found):
+            return []
+        temporaries = [self.builder.value(shape, dtype) for shape, dtype in scratch]
+        launch = Launch(
             caller.address,
             self.primitive.name,
             self.inputs,
-            (*self.outputs, *scratch),
+            (*self.outputs, *temporaries),
             (*[x.address for x in known], self.units, int(self.is_alone), *params),
             1,
             self.units * cost,
             owner=LaunchCode(caller, tuple(enumerate(known))),
         )
+        return [launch]
 
 
 @record

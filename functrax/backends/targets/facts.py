@@ -126,6 +126,9 @@ class Target:
       wake_ns: nanoseconds of work below which it does not pay to wake another thread.
       share_ns: nanoseconds of work of several kernels below which one thread does them: another
         thread's caches are some microseconds away, and it may sleep.
+      library_call_ns: nanoseconds to call a function of LAPACK for a matrix.
+      lock_ns: nanoseconds of a call of a library with a lock below which threads that share calls
+        wait for one another longer than they gain.
       program_ns: nanoseconds to run a program of one operation.
       numpy_ns: nanoseconds that an operation takes in NumPy to begin with.
       numpy_element_ns: nanoseconds that it takes there for an element.
@@ -191,6 +194,8 @@ class Target:
     tile_cycles: tuple[float, float, float] = (16.0, 12.0, 8.0)
     wake_ns: int = 10_000
     share_ns: int = 25_000
+    library_call_ns: int = 150
+    lock_ns: int = 5000
     program_ns: int = 20_000
     numpy_ns: int = 4000
     numpy_element_ns: int = 1

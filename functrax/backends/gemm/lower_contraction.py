@@ -26,7 +26,12 @@ import numpy as np
 
 from functrax.backends.gemm.blocking import Plan, ranked
 from functrax.backends.gemm.packing import staged
-from functrax.backends.gemm.reduction_domains import Space, Summands, accumulator, remainders
+from functrax.backends.gemm.reduction_domains import (
+    Space,
+    accumulator,
+    remainders,
+    sum_of_product,
+)
 from functrax.backends.gemm.sides import Side
 from functrax.backends.kernels.accesses import coefficient, dims_of
 from functrax.backends.kernels.indices import Indices
@@ -34,18 +39,11 @@ from functrax.backends.kernels.ir import Kernel, Operand, Reduce, Stage, Store
 from functrax.backends.kernels.lower import split_dims
 from functrax.backends.kernels.merge import Rewriting, merged
 from functrax.backends.kernels.refusal import Refusal, answered, refuse
-from functrax.backends.kernels.values import (
-    Point,
-    Values,
-    is_update,
-    reduced_axes,
-)
+from functrax.backends.kernels.values import Point, Values, reduced_axes
 from functrax.backends.targets import Target
 from functrax.core.index.expr import IndexExpr
 from functrax.core.index.map_form import flatten
 from functrax.core.ir.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
-from functrax.core.prims.arithmetic import mul
-from functrax.core.prims.convert import convert_element_type
 from functrax.core.prims.lowered_reductions import Fold
 from functrax.core.prims.reindex import Reindexing
 from functrax.core.records import replace
@@ -70,16 +68,13 @@ def takes(jaxpr: Jaxpr) -> bool:
     It is then taken with any prologue of its sides and any epilogue of the sum's shape.  What its
     sides read may still be such that other ways are better (:func:`contraction_kernels`).
     """
-    sums = [e for e in jaxpr.eqns if is_update(e) or reduced_axes(e) is not None]
-    if len(sums) != 1 or sums[0].params.get("op", "add") != "add":
+    found = sum_of_product(jaxpr)
+    if isinstance(found, Refusal):
         return False
-    made = {v: e for e in jaxpr.eqns for v in e.outvars}
-    product = made.get(sums[0].invars[0])  # type: ignore[arg-type]
-    if product is None or product.primitive is not mul:
-        return False
+    product, total = found
     if any(type(x) is Literal for x in product.invars):
         return False
-    dtypes_ = {product.outvars[0].aval.dtype, sums[0].outvars[0].aval.dtype}
+    dtypes_ = {product.outvars[0].aval.dtype, total.outvars[0].aval.dtype}
     return dtypes_ <= _ACCUMULATORS | _IN_PARTS
 
 
@@ -183,23 +178,23 @@ def lower_contraction(jaxpr: Jaxpr, name: str) -> list[Kernel] | Refusal:
         if isinstance(parts, Refusal):
             return parts
         jaxpr = parts
-    total = _the_sum(jaxpr)
-    if isinstance(total, Refusal):
-        return total
+    found = sum_of_product(jaxpr)
+    if isinstance(found, Refusal):
+        return found
+    product, total = found
+    if 0 in total.invars[0].aval.shape:
+        return Refusal("a sum of nothing")
     shape = jaxpr.outvars[0].aval.shape
     if any(x.aval.shape != shape or isinstance(x, Literal) for x in jaxpr.outvars):
         return Refusal("results of several shapes")
     if total.outvars[0].aval.size != jaxpr.outvars[0].aval.size:
         return Refusal("a sum that is repeated, or of which a part is used")
-    summands = Summands.of(total)
-    if isinstance(summands, Refusal):
-        return summands
     dtype = accumulator(total)
     if dtype not in _ACCUMULATORS:
         return Refusal(f"a sum of {dtype}")
     operand = total.invars[0].aval.shape
-    space = Space((*shape, *(operand[d] for d in summands.summed)))
-    plain = _Lowering(jaxpr, name, total, summands, space)
+    space = Space((*shape, *(operand[d] for d in reduced_axes(total) or ())))
+    plain = _Lowering(jaxpr, name, product, total, space)
     kernel = answered(plain.kernel)
     if isinstance(kernel, Refusal):
         return kernel
@@ -208,17 +203,13 @@ def lower_contraction(jaxpr: Jaxpr, name: str) -> list[Kernel] | Refusal:
         return [kernel]
     if isinstance(spaces, Refusal):
         return spaces
-    found = [_Lowering(jaxpr, name, total, summands, part) for part in spaces]
-    return answered(lambda: [part.kernel() for part in found])
+    lowerings = [_Lowering(jaxpr, name, product, total, part) for part in spaces]
+    return answered(lambda: [part.kernel() for part in lowerings])
 
 
 def _parts(plain: _Lowering, space: Space, rank: int) -> list[Space] | Refusal | None:
-    """The parts of a space that have kernels of their own; None if the whole has one.
-
-    Args:
-      plain: what has lowered the whole.
-      space: the whole.
-      rank: how many axes the results have.
+    """The parts of a space that have kernels of their own; None if the whole has one, which is
+    lowered by then.  The results have so many axes.
     """
     strides = list(plain.indices.strides)
     if not plain.strides and not strides:
@@ -245,35 +236,19 @@ def _holes_are_zero(lowering: _Lowering) -> bool:
     return all(holes.get(x, True) for x in lowering.total.invars)
 
 
-def _the_sum(jaxpr: Jaxpr) -> Eqn | Refusal:
-    sums = [e for e in jaxpr.eqns if is_update(e) or reduced_axes(e) is not None]
-    if len(sums) != 1:
-        return Refusal("a contraction has one sum")
-    if 0 in sums[0].invars[0].aval.shape:
-        return Refusal("a sum of nothing")
-    return sums[0]
-
-
 class _Lowering:
     """Builds the expressions of one contraction.
 
     Args:
       jaxpr: the group's program.
       name: for people.
-      total: the equation that sums.
-      summands: where what it sums is.
+      product: the equation that multiplies.
+      total: the one that sums.
       space: of which points; the axes of the results first, then those that are summed.
     """
 
-    def __init__(
-        self,
-        jaxpr: Jaxpr,
-        name: str,
-        total: Eqn,
-        summands: Summands,
-        space: Space,
-    ) -> None:
-        self.jaxpr, self.name, self.total, self.summands = jaxpr, name, total, summands
+    def __init__(self, jaxpr: Jaxpr, name: str, product: Eqn, total: Eqn, space: Space) -> None:
+        self.jaxpr, self.name, self.product, self.total = jaxpr, name, product, total
         self.builder = Builder()
         self.extents, point, numbers = space.points()
         rank = len(jaxpr.outvars[0].aval.shape)
@@ -283,7 +258,7 @@ class _Lowering:
         self.defs: dict[Var, Eqn] = {v: e for e in jaxpr.eqns for v in e.outvars}
         self.inputs = {v: k for k, v in enumerate(jaxpr.invars)}
         self.indices = Indices(self.builder, self.extents)
-        self.values = Values(self.builder, self.indices, self.defs, self, total)
+        self.values = Values(self.builder, self.indices, self.defs, self)
         self.row: Point | None = None
         #: What is asked to be divisible by what follows the sum; ``indices`` has that of the sum.
         self.strides: tuple[tuple[IndexExpr, int], ...] = ()
@@ -305,16 +280,8 @@ class _Lowering:
         how = Fold("add", self.dtype, self.dtype, 0)
         acc = self.builder.node("acc", self.dtype, (), (0, 0))
         stage = Stage([Reduce(how, (self._product(),), (acc,), (self.result,))])
-        return Kernel(
-            self.name,
-            self.builder,
-            operands,
-            self.extents,
-            self.outer,
-            self.inner,
-            [stage],
-            stores,
-        )
+        name, b, extents = self.name, self.builder, self.extents
+        return Kernel(name, b, operands, extents, self.outer, self.inner, [stage], stores)
 
     def _of_nothing(self, operands: list[Operand], stores: list[Store]) -> Kernel:
         """The results where nothing is summed."""
@@ -329,53 +296,14 @@ class _Lowering:
         if self.row is None:
             refuse("a sum that no result needs")
         x = self.total.invars[0]
-        exprs, conditions = self.summands.point(self.row, self.summed)
-        point = tuple(map(self.indices.simplify, exprs))
-        eqn, at = self._multiplication(x, point)
-        b = self.builder
-        sides = [b.convert(self.values.at(y, at), self.dtype) for y in eqn.invars]
-        guard = None
-        used: set[int] = set()
-        for condition in conditions:
-            if self.indices.both(None, condition) is not None:
-                guard = self.indices.both(guard, condition)
-                used |= condition.expr.used_dims()
-        if guard is not None:
-            sides = self._guarded(eqn, at, sides, guard, used)
+        axes, kept, summed = reduced_axes(self.total) or (), iter(self.row), iter(self.summed)
+        exprs = [next(summed if d in axes else kept) for d in range(len(x.aval.shape))]
+        point, b = tuple(map(self.indices.simplify, exprs)), self.builder
+        factors = self.product.invars
+        sides = [b.convert(self.values.at(y, point), self.dtype) for y in factors]
         if any(side.is_constant for side in sides):
             refuse("a product with a number")
         return b.mul(*sides)
-
-    def _guarded(
-        self,
-        eqn: Eqn,
-        point: Point,
-        sides: list[Scalar],
-        guard: Scalar,
-        used: set[int],
-    ) -> list[Scalar]:
-        """The sides, one of them zero where there is nothing to add: that which moves there."""
-        b = self.builder
-        for k, side in enumerate(sides):
-            if used <= dims_of(side):
-                value = b.convert(self.values.at(eqn.invars[k], point, guard), self.dtype)
-                sides[k] = b.select(guard, value, b.const(0, self.dtype))
-                return sides
-        refuse("a sum over a part of the space that no side knows of")
-
-    def _multiplication(self, x: Atom, point: Point) -> tuple[Eqn, Point]:
-        """The product beneath a sum, and the point at which it is needed."""
-        while x in self.defs:
-            assert isinstance(x, Var)
-            eqn = self.defs[x]
-            if eqn.primitive is mul:
-                return eqn, point
-            if isinstance(eqn.primitive, Reindexing) and len(eqn.invars) == 1:
-                point = self.values.moved(eqn, point)
-            elif eqn.primitive is not convert_element_type or not _is_float(eqn):
-                break
-            x = eqn.invars[0]
-        refuse("a sum of something else than a product")
 
     # ---- where values come from -----------------------------------------------------------------
 
@@ -397,7 +325,3 @@ class _Lowering:
             refuse("a sum that is used at two places")
         self.row = point
         return self.builder.convert(self.result, eqn.outvars[0].aval.dtype)
-
-
-def _is_float(eqn: Eqn) -> bool:
-    return all(dtypes.is_float(x.aval.dtype) for x in (*eqn.invars, *eqn.outvars))

@@ -111,7 +111,7 @@ def _in_words(kernel: Kernel, dot: Dot) -> Kernel | None:
     words = -(-kernel.extents[dim] // (dot.count * dot.multiple)) * dot.multiple
     operands = list(kernel.operands)
     extents = (*kernel.extents[:dim], words, *kernel.extents[dim + 1 :])
-    writer = _Writer(b, kernel, dot, dim, extents, operands)
+    writer = _Writer(kernel, dot, dim, extents, operands)
     args = tuple(map(writer.word, found))
     held = [(dot.held or x.dtype).name for x in found]
     node = b.node("dot", total, args, (dot.kind, *held))
@@ -160,27 +160,24 @@ class _Writer:
     """Puts words together.
 
     Args:
-      builder: of the kernel.
       kernel: as it was.
       dot: the instruction.
       dim: the dim of which neighbours are put together.
-      extents: of the new kernel.
-      operands: of it, to which aliases are added.
+      extents, operands: of the new kernel; aliases are added to these.
     """
 
     def __init__(
         self,
-        builder: Builder,
         kernel: Kernel,
         dot: Dot,
         dim: int,
         extents: tuple[int, ...],
         operands: list[Operand],
     ) -> None:
-        self.builder, self.dot, self.dim = builder, dot, dim
+        self.builder, self.dot, self.dim = kernel.builder, dot, dim
         self.extent = kernel.extents[dim]
         self.whole = self.extent == extents[dim] * dot.count
-        self.indices = Indices(builder, extents)
+        self.indices = Indices(kernel.builder, extents)
         self.operands = operands
 
     def word(self, value: Scalar) -> Scalar:

@@ -11,9 +11,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
-
-import numpy as np
 
 from functrax.backends.gemm.blocking import Plan
 from functrax.backends.gemm.replaced_dims import Replaced
@@ -36,9 +33,10 @@ from functrax.core.records import replace
 BLOCK_PART = 4
 #: Bytes of sums that wait in scratch memory, which is on the stack.
 SUMS_BYTES = 1 << 18
-#: Units are made smaller until there are so many, or one takes so many nanoseconds.  Where rows
-#: that share a copy would be parted, which copies once more, fewer must do.
-UNITS, FEW_UNITS, UNIT_NS = 16, 8, 16_000
+#: Units are made smaller until there are so many, or one takes no longer than it pays to wake a
+#: thread for.  Where rows that share a copy would be parted, which copies once more, half as many
+#: must do.
+UNITS = 16
 
 
 def staged(kernel: Kernel, plan: Plan, target: Target) -> list[Kernel]:
@@ -67,11 +65,6 @@ def staged(kernel: Kernel, plan: Plan, target: Target) -> list[Kernel]:
     kernels = [replace(k, operands=list(operands), fetches=fetches) for k in kernels]
     whole = replace(kernel, operands=operands)
     return [*kernels, _main(whole, plan, target, readings[0], readings[1])]
-
-
-def _dtype(kernel: Kernel) -> np.dtype[Any]:
-    (reduction,) = kernel.stages[0].reductions
-    return reduction.how.carries[0]
 
 
 def _pitches(order: Sequence[int], extents: Sequence[int]) -> tuple[dict[int, int], int]:
@@ -151,11 +144,12 @@ def _main(kernel: Kernel, plan: Plan, target: Target, left: Reading, right: Read
     extents = kernel.extents
     rows, columns = plan.rows, plan.columns
     others = tuple(d for d in kernel.outer if d not in (rows, columns))
-    row_tiles, column_tiles = _blocks(kernel, plan, target, others)
+    (reduction,) = kernel.stages[0].reductions
+    dtype = reduction.how.carries[0]
+    row_tiles, column_tiles = _blocks(kernel, plan, target, others, dtype.itemsize)
     first = len(extents)
     scratch = len(kernel.operands)
     width = plan.width * plan.lanes
-    dtype = _dtype(kernel)
     block = plan.block
     tiles = 1 if block is None else row_tiles * column_tiles
     sums = tiles * plan.height * width
@@ -175,12 +169,11 @@ def _main(kernel: Kernel, plan: Plan, target: Target, left: Reading, right: Read
     of_sum = place
     tile = Operand(dtype, size, True, scratch=True)
     total = kernel.builder.node("load", dtype, (), (scratch, place, False, False))
-    (reduction,) = kernel.stages[0].reductions
     results = Rewriting(kernel.builder, {d: d for d in range(first)})
     results.new[id(reduction.results[0])] = total
     starts = {rows: first, columns: first + 1}
-    left = replace(left, address=_renamed(left.address, starts))
-    right = replace(right, address=_renamed(right.address, starts))
+    begins = {d: Dim(name) for d, name in starts.items()}
+    left, right = [replace(x, address=x.address.substitute(begins)) for x in (left, right)]
     factors = []
     for side, dim in ((left, rows), (right, columns)):
         place = side.address + (Dim(dim) - Dim(starts[dim])) * side.step
@@ -211,10 +204,6 @@ def _main(kernel: Kernel, plan: Plan, target: Target, left: Reading, right: Read
     )
 
 
-def _renamed(address: IndexExpr, names: dict[int, int]) -> IndexExpr:
-    return address.substitute({d: Dim(name) for d, name in names.items()})
-
-
 def _along_rows(kernel: Kernel, plan: Plan) -> bool:
     """Whether most results are nearer to one another along the rows than along the columns."""
     nearer = 0
@@ -224,7 +213,9 @@ def _along_rows(kernel: Kernel, plan: Plan) -> bool:
     return nearer > 0
 
 
-def _blocks(kernel: Kernel, plan: Plan, target: Target, others: tuple[int, ...]) -> tuple[int, int]:
+def _blocks(
+    kernel: Kernel, plan: Plan, target: Target, others: tuple[int, ...], size: int
+) -> tuple[int, int]:
     """How many tiles of rows, and of columns, make a unit."""
     extents = kernel.extents
     row = -(-extents[plan.rows] // plan.height)
@@ -232,7 +223,6 @@ def _blocks(kernel: Kernel, plan: Plan, target: Target, others: tuple[int, ...])
     count = math.prod(extents[d] for d in others)
     each = plan.ns / (count * row * column)
     depth = plan.depth(extents, kernel.inner)
-    size = int(_dtype(kernel).itemsize)
     rows = max(1, min(row, target.second_cache // BLOCK_PART // (depth * plan.height * size)))
     columns = column
     if plan.block is not None:
@@ -243,9 +233,9 @@ def _blocks(kernel: Kernel, plan: Plan, target: Target, others: tuple[int, ...])
     def units() -> int:
         return count * -(-row // rows) * -(-column // columns)
 
-    while rows * columns * each > UNIT_NS and rows * columns > 1:
+    while rows * columns * each > target.wake_ns and rows * columns > 1:
         along_columns = columns > (1 if plan.copied else rows)
-        if units() >= (FEW_UNITS if plan.copied and not along_columns else UNITS):
+        if units() >= (UNITS // 2 if plan.copied and not along_columns else UNITS):
             break
         if along_columns:
             columns = -(-columns // 2)

@@ -1,13 +1,11 @@
-"""Where the summands of a contraction are: for each result the points of the product.
+"""The points of a contraction: those of its results, and for each those that are summed.
 
-A sum along axes has them at all points of these axes.  A sum along windows (``reindex_reduce``:
-what the derivative of a convolution is) writes the element ``h + k`` for each ``h`` and ``k``; seen
-from the result ``a`` that is ``h = a - k`` where this is inside.  Where it writes ``2*h + k``, only
-every second ``k`` counts, which depends on the remainder of ``a``; the same holds where an array is
-read with holes in it.  Then the space falls into parts, one for each remainder, in which nothing is
-divided any more.
+The derivative of a convolution with a stride reads ``h = (a - k) / 2`` for the element ``a`` of its
+result: only every second ``k`` counts, which depends on the remainder of ``a``.  The same holds
+where an array is read with holes in it.  Then the space falls into parts, one for each remainder,
+in which nothing is divided any more.
 
-Start at :meth:`Summands.of` and :func:`remainders`.
+Start at :class:`Space` and :func:`remainders`.
 """
 
 from __future__ import annotations
@@ -21,10 +19,10 @@ import numpy as np
 
 from functrax.backends.kernels.lower import points_of
 from functrax.backends.kernels.refusal import Refusal
-from functrax.backends.kernels.values import Point, Shape, reduced_axes
-from functrax.core.index.expr import Condition, Dim, Index, IndexExpr, as_expr
-from functrax.core.ir.jaxpr import Eqn
-from functrax.core.prims.mapped import reindex_reduce
+from functrax.backends.kernels.values import Point, Shape, is_update, reduced_axes
+from functrax.core.index.expr import Dim, IndexExpr
+from functrax.core.ir.jaxpr import Eqn, Jaxpr
+from functrax.core.prims.arithmetic import mul
 from functrax.core.prims.reduce import reduce_sum
 from functrax.core.records import record, replace
 from functrax.core.types import dtypes
@@ -111,6 +109,22 @@ def _at(expr: IndexExpr, point: Sequence[int]) -> int:
     return expr.const + sum(coef * point[a.number] for a, coef in expr.terms if isinstance(a, Dim))
 
 
+def sum_of_product(jaxpr: Jaxpr) -> tuple[Eqn, Eqn] | Refusal:
+    """The equation of a contraction that multiplies, and the one that sums.
+
+    Sums that scatter have become such by then (``passes/contractions/inverse_maps.py``).
+    """
+    sums = [e for e in jaxpr.eqns if is_update(e) or reduced_axes(e) is not None]
+    if len(sums) != 1:
+        return Refusal("a contraction has one sum")
+    if sums[0].primitive is not reduce_sum:
+        return Refusal("a sum that is not along axes")
+    product = next((e for e in jaxpr.eqns if sums[0].invars[0] in e.outvars), None)
+    if product is None or product.primitive is not mul:
+        return Refusal("a sum of something else than a product")
+    return product, sums[0]
+
+
 def accumulator(total: Eqn) -> np.dtype[Any]:
     """What a sum is added up in."""
     (x,), (out,) = total.invars, total.outvars
@@ -120,75 +134,3 @@ def accumulator(total: Eqn) -> np.dtype[Any]:
     if dtypes.is_integer(dtype) and dtype.itemsize < 4:
         return np.dtype("u4" if dtype.kind == "u" else "i4")  # wraps as the narrow one does
     return dtype
-
-
-@record
-class Summands:
-    """Where the summands of an element of a sum are.
-
-    Args:
-      summed: the axes of the operand along which is summed.
-      solved: for each other axis, in order, the axis of the result, a factor, and the rest: its
-        index times the factor, plus the rest, is the index in the result.
-      shape: of the operand.
-    """
-
-    summed: tuple[int, ...]
-    solved: dict[int, tuple[int, int, IndexExpr]]
-    shape: Shape
-
-    @classmethod
-    def of(cls, total: Eqn) -> Summands | Refusal:
-        """Those of an equation that sums; refused if the result does not tell where they are."""
-        shape = total.invars[0].aval.shape
-        axes = reduced_axes(total)
-        if axes is not None:
-            if total.primitive is not reduce_sum:
-                return Refusal("a reduction that is no sum")
-            kept = [d for d in range(len(shape)) if d not in axes]
-            return cls(axes, {d: (k, 1, as_expr(0)) for k, d in enumerate(kept)}, shape)
-        index_map = total.params["map"]
-        fits = total.primitive is reindex_reduce and total.params["op"] == "add"
-        if not fits or len(total.invars) > 1 or index_map.conditions:
-            return Refusal("an update that is no sum along windows")
-        solved = {}
-        for k, expr in enumerate(index_map.exprs):
-            others = {d for j, e in enumerate(index_map.exprs) if j != k for d in e.used_dims()}
-            tells = _solvable(expr, others, shape)
-            if tells is None:
-                return Refusal("an update whose indices do not tell where they come from")
-            d, factor = tells
-            solved[d] = (k, factor, expr - Dim(d) * factor)
-        summed = tuple(d for d in range(len(shape)) if d not in solved)
-        return cls(summed, solved, shape)
-
-    def point(self, row: Point, summed: Point) -> tuple[Point, list[Condition]]:
-        """The point of the operand, and the conditions under which it is one."""
-        known: dict[int, Index] = dict(zip(self.summed, summed, strict=True))
-        conditions = []
-        for d, (k, factor, rest) in self.solved.items():
-            distance = row[k] - rest.substitute(known)
-            if factor < 0:
-                distance = -distance
-            at = distance // abs(factor)
-            known[d] = at
-            if abs(factor) > 1:
-                conditions.append((distance % abs(factor)).eq(0))
-            conditions += [at >= 0, at < self.shape[d]]
-        return tuple(as_expr(known[d]) for d in range(len(self.shape))), conditions
-
-
-def _solvable(expr: IndexExpr, others: set[int], shape: Shape) -> tuple[int, int] | None:
-    """The longest axis that an index of the result tells, if the others are known; its factor.
-
-    None if it tells none.
-    """
-    found = [
-        (shape[a.number], a.number, coef)
-        for a, coef in expr.terms
-        if isinstance(a, Dim) and a.number not in others
-    ]
-    if not found or not all(isinstance(a, Dim) for a, _ in expr.terms):
-        return None
-    _, d, factor = max(found)
-    return d, factor

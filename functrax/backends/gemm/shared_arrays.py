@@ -12,10 +12,9 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from functrax.backends.kernels.ir import Kernel, Store
+from functrax.backends.kernels.ir import Kernel
 from functrax.backends.kernels.merge import Rewriting
 from functrax.core.records import replace
-from functrax.core.scalars.scalar import Scalar
 
 #: The numbers of arrays of a group: those that a kernel reads, and those that it writes.
 Arrays: TypeAlias = tuple[tuple[int, ...], tuple[int, ...]]
@@ -55,13 +54,6 @@ class _Renamed(Rewriting):
         super().__init__(kernel.builder, {d: d for d in range(len(kernel.extents))})
         self.arrays = new
 
-    def _node(self, node: Scalar) -> Scalar:
-        if node.op != "load":
-            return super()._node(node)
-        args = tuple(self.new[id(x)] for x in node.args)
-        attr = (self.arrays[node.attr[0]], *node.attr[1:])
-        return self.builder.node("load", node.dtype, args, attr)
-
-    def store(self, store: Store) -> Store:
-        """A store to the array's new number."""
-        return replace(super().store(store), buffer=self.arrays[store.buffer])
+    def array(self, number: int) -> int:
+        """The new number of an array."""
+        return self.arrays[number]

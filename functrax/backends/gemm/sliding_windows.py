@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from functrax.backends.kernels.accesses import coefficient
 from functrax.backends.kernels.indices import Indices
 from functrax.backends.kernels.ir import ordered
 from functrax.backends.kernels.merge import Rewriting
@@ -35,17 +36,10 @@ class Merge:
 
     def apply(self, expr: IndexExpr) -> IndexExpr:
         """An expression in which the two dims occur as that sum only, in the new dim."""
-        terms, const = [], expr.const
-        factor = 0
-        for atom, coef in expr.terms:
-            assert isinstance(atom, Dim)
-            if atom.number == self.first:
-                factor = coef // self.a
-            elif atom.number != self.second:
-                terms.append((atom, coef))
-        if factor:
-            terms.append((Dim(self.new), factor))
-        return add_terms(const + factor * self.least, terms)
+        first, second = Dim(self.first), Dim(self.second)
+        factor = coefficient(expr, self.first) // self.a
+        terms = [(atom, coef) for atom, coef in expr.terms if atom not in (first, second)]
+        return add_terms(expr.const + factor * self.least, [*terms, (Dim(self.new), factor)])
 
 
 @record
@@ -125,15 +119,12 @@ def _affine(node: Scalar, found: dict[int, IndexExpr]) -> IndexExpr | None:
         return Dim(node.attr)
     if node.op in ("const", "int"):
         return add_terms(int(node.attr), ())  # a constant may be a scalar of NumPy
-    args = [found.get(id(x)) for x in node.args]
-    if not args or any(x is None for x in args):
+    known = [found[id(x)] for x in node.args if id(x) in found]
+    if not known or len(known) < len(node.args):
         return None
-    first = args[0]
-    assert first is not None
+    first, second = known[0], known[-1]
     if node.op == "neg":
         return -first
-    second = args[-1]
-    assert second is not None
     if node.op == "add":
         return first + second
     if node.op == "sub":

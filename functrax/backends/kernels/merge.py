@@ -83,6 +83,10 @@ class Rewriting:
                 terms.append((Dim(self.number[atom.number]), coef))
         return add_terms(expr.const, terms)
 
+    def array(self, number: int) -> int:
+        """The number of an array in the new kernel."""
+        return number
+
     def scalar(self, root: Scalar) -> Scalar:
         """An expression in the new dims."""
         new = self.new
@@ -95,7 +99,7 @@ class Rewriting:
         args = tuple(self.new[id(x)] for x in node.args)
         attr = node.attr
         if node.op == "load":
-            attr = (attr[0], self.address(attr[1]), *attr[2:])
+            attr = (self.array(attr[0]), self.address(attr[1]), *attr[2:])
         elif node.op == "dim":
             if attr not in self.number:
                 return self.builder.const(0, node.dtype)
@@ -112,6 +116,7 @@ class Rewriting:
 
         return replace(
             store,
+            buffer=self.array(store.buffer),
             address=self.address(store.address),
             value=self.scalar(store.value),
             offset=maybe(store.offset),

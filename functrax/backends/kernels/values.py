@@ -114,7 +114,6 @@ class Values:
       indices: makes those of integers.
       defs: the equation that defines each value; what has none is an input.
       source: where inputs and reductions come from.
-      total: an update that the source knows as a reduction, if there is one.
     """
 
     def __init__(
@@ -123,13 +122,11 @@ class Values:
         indices: Indices,
         defs: Mapping[Var, Eqn],
         source: Source,
-        total: Eqn | None = None,
     ) -> None:
         self.builder = builder
         self.indices = indices
         self.defs = defs
         self.source = source
-        self.total = total
         self._known: dict[_Key, tuple[Scalar, ...]] = {}
         self._composed: dict[tuple[Point, Point], Point] = {}
 
@@ -177,7 +174,7 @@ class Values:
         eqn = self.defs[x]
         if isinstance(eqn.primitive, Elementwise):
             return [(y, point, guard) for y in eqn.invars], partial(_elementwise, b, eqn)
-        if eqn is self.total or reduced_axes(eqn) is not None:
+        if reduced_axes(eqn) is not None:
             points = self.source.reduced_points(eqn, point)
             needs: list[_Key] = [(eqn.invars[0], p, None) for p in points]
             return needs, lambda values: (self.source.reduced(eqn, point, values),)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Final
 
 import numpy as np
 
@@ -18,8 +17,7 @@ from functrax.backends.executables.library_functions import FFT, numpy_loop
 from functrax.backends.executables.program import Launch
 from functrax.backends.libraries.fourier_tables import radices, table
 from functrax.backends.libraries.site import Argument, Site, loop_launch
-
-_REAL: Final = {"f": "f", "F": "f", "d": "d", "D": "d"}
+from functrax.core.types import dtypes
 
 
 def fft(site: Site) -> list[Launch | None]:
@@ -62,16 +60,10 @@ def _transform(
 ) -> Launch | None:
     """A launch that transforms along one axis of two slots, which may be the same.
 
-    Args:
-      site: of the equation.
-      name: of the ufunc of ``numpy.fft``.
-      source: the slot of the operand.
-      target: the slot of the result.
-      axis: the axis.
-      size: the length of the transform.
+    The name is that of the ufunc of ``numpy.fft``, the size the length of the transform.
     """
     given, result = site.builder.slot(source), site.builder.slot(target)
-    real = np.dtype(_REAL[result.dtype.char])
+    real = dtypes.real_dtype(result.dtype)
     scale = np.reciprocal(size, dtype=real) if name in ("ifft", "irfft") else np.ones((), real)
     units, inner = math.prod(given.shape[:axis]), math.prod(given.shape[axis + 1 :])
     places = []

@@ -57,13 +57,7 @@ def _ufunc(
 ) -> Launch | None:
     """A launch of a ufunc of ``numpy.linalg`` for slots of dense matrices.
 
-    Args:
-      site: of the equation.
-      name: of the ufunc.
-      operands: the slots of its operands.
-      results: the slots of its results.
-      cost: estimated nanoseconds for a matrix.
-      changed: those of the operands that it changes.
+    The cost is that of a matrix; some of the operands may be changed.
     """
     slots = [site.builder.slot(n) for n in (*operands, *results)]
     chars = [s.dtype.char for s in slots]

@@ -88,16 +88,9 @@ class Site:
         if found is None:
             return None
         units = self.units if units is None else units
-        return Launch(
-            found.address,
-            self.primitive.name,
-            inputs,
-            outputs,
-            tuple(params),
-            units,
-            units * cost,
-            owner=LaunchCode(found),
-        )
+        name, numbers, owner = self.primitive.name, tuple(params), LaunchCode(found)
+        cost *= units
+        return Launch(found.address, name, inputs, outputs, numbers, units, cost, owner=owner)
 
     def by_lapack(
         self,

@@ -33,7 +33,7 @@ from functrax.backends.gemm.reduction_domains import (
     sum_of_product,
 )
 from functrax.backends.gemm.sides import Side
-from functrax.backends.kernels.accesses import coefficient, dims_of
+from functrax.backends.kernels.accesses import coefficient
 from functrax.backends.kernels.indices import Indices
 from functrax.backends.kernels.ir import Kernel, Operand, Reduce, Stage, Store
 from functrax.backends.kernels.lower import split_dims

@@ -35,7 +35,7 @@ import numpy as np
 
 from functrax.backends.gemm.replaced_dims import Replaced
 from functrax.backends.gemm.sides import stride
-from functrax.backends.kernels.accesses import coefficient, dims_of
+from functrax.backends.kernels.accesses import dims_of
 from functrax.backends.kernels.indices import Indices
 from functrax.backends.kernels.ir import Kernel, Operand, Stage
 from functrax.backends.targets import Target

@@ -35,8 +35,10 @@ from functrax.core.errors.source import SourceLine
 from functrax.core.errors.typed import add_note
 from functrax.core.ir.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
 from functrax.core.options.config import Override, compile_context, state as options
-from functrax.core.prims.reduce import reduce_sum
-from functrax.core.prims.reindex import broadcast_in_dim
+from functrax.core.prims.identity import optimization_barrier
+from functrax.core.prims.mapped import reindex
+from functrax.core.prims.reduce import ReindexReduce
+from functrax.core.prims.reindex import Reindexing, broadcast_in_dim
 from functrax.core.process.locks import new_rlock
 from functrax.core.tracing.primitive import Elementwise
 from functrax.core.tracing.trace import state
@@ -182,33 +184,9 @@ def _program_of(found: Cut) -> Executable | None:
     cost = sum([signature.cost for signature in signatures])
     single = len(signatures) == 1
     alone = single and signatures[0].alone is True and not _is_deferred(found.inputs)
-    if cost <= CHEAP and not alone and (single or not _is_settled(found)):
+    if cost <= CHEAP and not alone and single:
         return None
     return _compiled(found, CHEAP + 1 if alone else cost)
-
-
-def _is_settled(found: Cut) -> bool:
-    """Whether a cut has the same bits one by one and as a program, even a cheap one.
-
-    A sum of products has not: what computes it depends on how it is recognised.
-    """
-    givers = found.givers
-    for signature, codes in zip(found.signatures, found.operands):
-        if signature.exact or isinstance(signature.primitive, Elementwise):
-            continue
-        if signature.primitive is not reduce_sum:
-            return False
-        code = codes[0]
-        if type(code) is Literal:
-            continue
-        if code < 0:
-            if type(found.inputs[-1 - code]) is Deferred:
-                return False
-            continue
-        added = givers[code]
-        if not isinstance(added.primitive, Elementwise) or added.exact:
-            return False
-    return True
 
 
 # ---- operation by operation -------------------------------------------------------------------
@@ -265,13 +243,22 @@ def operation(signature: Signature, operands: list[Any]) -> Any:
     if signature.strict or nan_check.enabled():
         return device_of("llvm").apply(primitive, operands, params)
     operands = [in_numpy(x) for x in operands]
+    if primitive in (broadcast_in_dim, reindex):
+        operands[0] = _dense(operands[0])
     with np.errstate(all="ignore"):
-        if signature.exact or _is_deferred(operands):
+        if signature.exact:
             return rule_of(primitive)(primitive, operands, params)
         if signature.shares and 0 < operands[0].size <= ROOM[-1]:
             return _in_room(signature, np.asarray(operands[0]))
         reference = device_of("interp").apply
         return single_operations.run(primitive, operands, params, _compile_one, reference)
+
+
+def _dense(x: Any) -> Any:
+    """What is broadcast, as an array that repeats nothing: see :func:`program`."""
+    if type(x) is np.ndarray and 0 in x.strides and x.ndim:
+        return np.ascontiguousarray(x)
+    return x.materialize() if type(x) is Deferred else x
 
 
 def _in_room(signature: Signature, x: np.ndarray[Any, Any]) -> Any:
@@ -325,19 +312,34 @@ def _is_full() -> bool:
 
 
 def program(found: Cut, name: str = "eager") -> Jaxpr:
-    """A cut as a program."""
+    """A cut as a program.
+
+    What a product of matrices is broadcast from is an array to it, as if it had been looked at:
+    were it a broadcast, too, or a product, the compiler would multiply other things.
+    """
     inputs = [Var(aval) for aval in found.input_avals]
     values: list[Atom] = []
     eqns: list[Eqn] = []
+    repeated: set[Atom] = set()
     for signature, line, codes in zip(found.signatures, found.lines, found.operands):
+        primitive, params = signature.primitive, signature.params
         operands = [
             x if type(x) is Literal else values[x] if x >= 0 else inputs[-1 - x] for x in codes
         ]
         if signature.literals_are_inputs:
             operands = [_filled(x, signature, eqns) for x in operands]
+        if primitive in (broadcast_in_dim, reindex) and operands[0] in repeated:
+            whole = Var(operands[0].aval)
+            eqns.append(Eqn(optimization_barrier, operands[:1], [whole], {}, line))
+            operands[0] = whole
         outs = [Var(aval) for aval in signature.results]
-        eqns.append(Eqn(signature.primitive, operands, outs, signature.params, line))
+        eqns.append(Eqn(primitive, operands, outs, params, line))
         values += outs
+        moves = isinstance(primitive, (Elementwise, Reindexing, ReindexReduce))
+        sums = isinstance(primitive, ReindexReduce) and outs[0].aval.size < operands[0].aval.size
+        all_repeat = all(x in repeated for x in operands if x.aval.shape)
+        if primitive is broadcast_in_dim or (moves and not sums and all_repeat):
+            repeated.update(outs)
     return Jaxpr((), inputs, [values[number] for number in found.outputs], eqns, name)
 
 

@@ -22,7 +22,7 @@ from functrax.backends.reference import strided
 from functrax.backends.reference.deferred import Deferred
 from functrax.backends.reference.reference_device import rule_of
 from functrax.core.ir.jaxpr import Atom, Eqn, Jaxpr, Literal
-from functrax.core.prims.arithmetic import abs_, add, neg, sub
+from functrax.core.prims.arithmetic import abs_
 from functrax.core.prims.cumulative import cumsum
 from functrax.core.prims.mapped import Update, scatter
 from functrax.core.prims.reduce import ReindexReduce, reduce_prod, reduce_sum
@@ -157,8 +157,4 @@ def _magnitude(x: Any) -> Any:
     """The magnitudes of the terms of a value, not computed if that is put off."""
     if type(x) is not Deferred:
         return strided.elementwise(abs_, [np.asarray(x)], {}) if np.ndim(x) else np.abs(x)
-    operands = [_magnitude(operand) for operand in x.operands]
-    if x.primitive is neg:
-        return operands[0]
-    primitive = add if x.primitive is sub else x.primitive
-    return Deferred(primitive, operands, x.params, x.shape, x.dtype)
+    return x.map_factors(_magnitude)

@@ -9,8 +9,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from functrax.backends.reference import deferred, strided
-from functrax.backends.reference.deferred import MAX_TERMS, Deferred
+from functrax.backends.reference import strided
+from functrax.backends.reference.deferred import Deferred
 from functrax.core.index.expr import Dim
 from functrax.core.index.map import IndexMap
 from functrax.core.options.config import Override
@@ -36,7 +36,7 @@ DTYPES = (
 @pytest.fixture(autouse=True)
 def everything_counts_as_large(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(strided, "SMALL", 0)
-    monkeypatch.setattr(deferred, "OUTGROWN", 0)
+    monkeypatch.setattr(strided, "OUTGROWN", 0)
     with enable_x64(), backend("interp"):
         yield
 
@@ -210,18 +210,11 @@ def test_differences_are_not_multiplied_out() -> None:
     check(function, x, one, rtol=1e-5, strict=True)
 
 
-def test_what_is_put_off_stays_bounded() -> None:
+def test_only_a_product_is_put_off() -> None:
     x, y = normal(0, 30, dtype=np.float64), normal(1, 40, dtype=np.float64)
     a = broadcast_in_dim.bind(x, shape=(30, 40), dims=(0,))
     b = broadcast_in_dim.bind(y, shape=(30, 40), dims=(1,))
     out = mul.bind(a, b)
     assert type(out.buffer) is Deferred
-    expected = np.outer(x.value, y.value)
-    for _ in range(50):
-        out, expected = (
-            add.bind(neg.bind(out), mul.bind(a, b)),
-            -expected + np.outer(x.value, y.value),
-        )
-        if type(out.buffer) is Deferred:
-            assert out.buffer.num_terms <= MAX_TERMS
-    np.testing.assert_array_equal(out.value, expected)
+    for made in (add.bind(neg.bind(out), mul.bind(a, b)), mul.bind(out, a)):
+        assert type(made.buffer) is np.ndarray

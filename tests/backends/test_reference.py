@@ -69,8 +69,8 @@ def test_results_of_rank_0_and_literals_are_arrays() -> None:
 def test_a_product_passes_through_calls_without_being_computed() -> None:
     n = 1000
     x, y = normal(0, n), normal(1, n)
-    inner = jit(lambda p: total(mul.bind(p, p)))
-    expected = (x.value.astype(np.float64) ** 2).sum() * (y.value.astype(np.float64) ** 2).sum()
+    inner = jit(total)
+    expected = x.value.astype(np.float64).sum() * y.value.astype(np.float64).sum()
     assert type(jit(outer)(x, y).buffer) is Deferred
     for function in (lambda x, y: inner(outer(x, y)), jit(lambda x, y: inner(outer(x, y)))):
         assert peak(function, x, y) < n * n

@@ -36,7 +36,6 @@ FIXED = {
     "loops/tree_verifier.py": {"_ANY"},
     "passes/contractions/added_products.py": {"SUMMED"},
     "passes/fusion/kernel_graph.py": {"_APART"},
-    "reference/numpy_contraction.py": {"_EXACT"},
     "runtime/pool.py": {"ALIGNMENT", "_ANY"},
     "sharding/drawing.py": {"_HEIGHT_TO_WIDTH"},
 }

@@ -24,6 +24,7 @@ import numpy as np
 from functrax.backends.reference.deferred import Deferred, defer
 from functrax.core.ir.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
 from functrax.core.options.config import compile_context
+from functrax.core.prims.arithmetic import mul
 from functrax.core.prims.control import Choice, Loop
 from functrax.core.prims.cumulative import Cumulative
 from functrax.core.prims.reindex import Reindexing, broadcast_in_dim
@@ -55,8 +56,8 @@ def run(
     """
     if isinstance(primitive, Reindexing) or getattr(primitive, "takes_deferred", False):
         return reference(primitive, values, params)
-    if primitive.distributes and all(x.dtype in dtypes.SCALAR for x in values):
-        put_off = defer(primitive, values, params)
+    if primitive is mul and all(x.dtype in dtypes.SCALAR for x in values):
+        put_off = defer(values)
         if put_off is not None:
             return put_off
     inputs: list[Any] = []
@@ -85,7 +86,7 @@ def _operation(
     operands = []
     for x in values:
         if type(x) is Deferred:
-            operands.append(_operation(x.primitive, x.params, x.operands, inputs))
+            operands.append(_operation(mul, {}, x.factors, inputs))
         elif isinstance(x, np.generic):
             operands.append(("number", x.dtype, x.tobytes()))
         elif not x.shape and isinstance(primitive, Elementwise) and any(y.shape for y in values):

@@ -123,15 +123,8 @@ def _surely_finite(result: Any) -> bool:
     """Whether a deferred value cannot hold a NaN or an infinity, judged by its factors' sizes."""
     if type(result) is not Deferred:
         return False
-    total = 0.0
-    for term in result.terms():
-        sizes = [float(np.abs(core(x)).max()) for x in term.factors]
-        largest = abs(term.coefficient)
-        for size in sizes:
-            largest *= max(size, 1.0)
-        total += largest
-    limit = min(float(dtypes.finfo(d).max) for d in result.dtypes())
-    return math.isfinite(total) and 2 * total < limit
+    largest = math.prod([max(float(np.abs(core(x)).max()), 1.0) for x in result.factors])
+    return math.isfinite(largest) and 2 * largest < float(dtypes.finfo(result.dtype).max)
 
 
 def _values(x: Any) -> Array:

@@ -1,9 +1,10 @@
 """The reference device: a Python loop over NumPy, which defines what every program means.
 
 Each operation is run by a *rule*, chosen once per primitive (:func:`rule_of`).  Most rules call
-the primitive's NumPy reference.  The others see to memory: values that repeat elements stay
-strided views (``backends/reference/strided.py``), products of such values are put off
-(``backends/reference/deferred.py``), and sums of what was put off are contractions
+the primitive's NumPy reference.  The others see to memory, for the product that is summed in a
+matrix product or a convolution is too large to be stored: windows stay strided views
+(``backends/reference/strided.py``), products of values that repeat elements are put off
+(``backends/reference/deferred.py``), and sums of these are contractions
 (``backends/reference/numpy_contraction.py``).  Raw values are NumPy arrays, NumPy scalars
 (literals) and :class:`Deferred`; nobody ever writes to any of them.
 
@@ -25,10 +26,10 @@ from functrax.backends.reference.deferred import Deferred, defer
 from functrax.backends.reference.numpy_contraction import accumulator, contract
 from functrax.core.index.map import IndexMap
 from functrax.core.ir.jaxpr import Atom, Eqn, Jaxpr, Literal
+from functrax.core.prims.arithmetic import mul
 from functrax.core.prims.mapped import reindex, reindex_reduce
 from functrax.core.prims.reduce import reduce_or, reduce_sum, wider
-from functrax.core.prims.reindex import broadcast_in_dim, reshape, rev, transpose
-from functrax.core.prims.slicing import pad, slice_
+from functrax.core.prims.slicing import pad
 from functrax.core.tracing.primitive import Elementwise, Primitive
 from functrax.core.tracing.trace import current_source
 
@@ -77,43 +78,10 @@ def _elementwise(primitive: Primitive, values: Sequence[Any], params: dict[str, 
     return strided.elementwise(primitive, operands, params)
 
 
-def _linear(primitive: Primitive, values: Sequence[Any], params: dict[str, Any]) -> Any:
-    """An elementwise operation that may be put off."""
-    if _is_small(values):
-        return primitive.reference(*values, **params)
-    out = defer(primitive, values, params)
+def _mul(primitive: Primitive, values: Sequence[Any], params: dict[str, Any]) -> Any:
+    """A product, which may be put off."""
+    out = defer(values)
     return _elementwise(primitive, values, params) if out is None else out
-
-
-def _view(primitive: Primitive, values: Sequence[Any], params: dict[str, Any]) -> Any:
-    """A reindex that NumPy does without a copy; it passes through what was put off."""
-    (x,) = values
-    if type(x) is not Deferred or not x.outgrows:
-        return _plain(primitive, values, params)
-
-    def view(array: Any) -> Any:
-        return primitive.reference(array, **params)
-
-    shape = view(np.broadcast_to(np.empty((), np.bool_), x.shape)).shape
-    out = x.map_arrays(view, shape)
-    return out if out.size > strided.SMALL else out.materialize()
-
-
-def _reshape(primitive: Primitive, values: Sequence[Any], params: dict[str, Any]) -> Any:
-    (x,), shape = values, params["shape"]
-    if type(x) is not Deferred:
-        return strided.reshape(np.asarray(x), shape)
-    if not x.outgrows or not all(strided.reshapes_freely(a, shape) for a in x.arrays()):
-        return np.reshape(x.materialize(), shape)
-    return x.map_arrays(lambda array: strided.reshape(array, shape), shape)
-
-
-def _pad(primitive: Primitive, values: Sequence[Any], params: dict[str, Any]) -> Any:
-    (x,) = values
-    if type(x) is not Deferred and not strided.repeats(np.asarray(x)):
-        return _plain(primitive, values, params)
-    array = x.materialize() if type(x) is Deferred else x
-    return strided.pad(array, **params, reference=primitive.reference)
 
 
 def _reindex(primitive: Primitive, values: Sequence[Any], params: dict[str, Any]) -> Any:
@@ -123,9 +91,7 @@ def _reindex(primitive: Primitive, values: Sequence[Any], params: dict[str, Any]
 
 def _reduce_sum(primitive: Primitive, values: Sequence[Any], params: dict[str, Any]) -> Any:
     (x,) = values
-    if not params["axes"]:
-        return x if type(x) is Deferred else np.asarray(x)  # tracing leaves it out
-    if type(x) is not Deferred and not strided.repeats(np.asarray(x)):
+    if type(x) is not Deferred or not params["axes"]:
         return _plain(primitive, values, params)
     kept = tuple(k for k in range(len(x.shape)) if k not in params["axes"])
     return contract(x, kept).astype(x.dtype, copy=False)
@@ -147,7 +113,7 @@ def _reindex_reduce(primitive: Primitive, values: Sequence[Any], params: dict[st
         return _plain(primitive, values, params)
     x = values[0]
     smaller, kept = _used_part(index_map)
-    if type(x) is Deferred or strided.repeats(np.asarray(x)):
+    if type(x) is Deferred:
         part: Any = contract(x, kept)
     else:
         unused = tuple(k for k in range(x.ndim) if k not in kept)
@@ -163,9 +129,7 @@ def _used_part(index_map: IndexMap) -> tuple[IndexMap, tuple[int, ...]]:
 
 
 _RULES: dict[Primitive, Rule] = {
-    **dict.fromkeys((broadcast_in_dim, transpose, slice_, rev), _view),
-    reshape: _reshape,
-    pad: _pad,
+    mul: _mul,
     reindex: _reindex,
     reduce_sum: _reduce_sum,
     reduce_or: _reduce_or,
@@ -185,8 +149,6 @@ def rule_of(primitive: Primitive) -> Rule:
         default = _elementwise if elementwise else _plain
         if getattr(primitive, "takes_deferred", False):
             default = _call
-        if primitive.distributes:
-            default = _linear
         rule = _rule_cache[primitive] = _RULES.get(primitive, default)
     return rule
 

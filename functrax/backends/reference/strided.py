@@ -6,12 +6,13 @@ arrays take the memory of what they repeat, and their strides say which axes the
 results, without copying out the repetition:
 
 - :func:`elementwise` works on the part that is not repeated (:func:`core`);
-- :func:`pad`, :func:`reshape` and :func:`reindex` leave repeated axes repeated, and an affine
-  index map becomes a strided view of the array, padded with the fill value;
+- :func:`reindex` makes of an affine index map a strided view of the array, padded with the fill
+  value;
 - :func:`scatter_add` is the transpose of the latter: it adds whole slices.
 
 Which way is taken depends on shapes and strides, never on values; arrays of at most ``SMALL``
-elements are left to the references.
+elements are left to the references.  The compiler asks here which maps are windows
+(:func:`window_of`), and which axes a reshape keeps apart (:func:`groups`).
 """
 
 from __future__ import annotations
@@ -20,13 +21,11 @@ import functools
 import itertools
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from functrax.core.index.bounds import bounds
-from functrax.core.index.expr import Condition, FloorDiv, Mod, as_expr
+from functrax.core.index.expr import Condition, FloorDiv, Mod
 from functrax.core.index.in_numpy import strided_view
 from functrax.core.index.map import IndexMap
 from functrax.core.index.map_form import affine_row
@@ -41,18 +40,13 @@ Shape: TypeAlias = tuple[int, ...]
 
 #: Arrays of at most so many elements are not worth any care.
 SMALL = 4096
-#: Above so many slices, a scatter goes element by element.
-_MAX_SLICES = 256
+#: A value outgrows its sources when it has more than so many times the elements of each.
+OUTGROWN = 4
 
 
 def used_axes(x: Array) -> Shape:
     """The axes along which elements can differ: not of size 1, and not repeated."""
     return tuple([k for k, (n, s) in enumerate(zip(x.shape, x.strides)) if s and n != 1])
-
-
-def repeats(x: Array) -> bool:
-    """Whether a large array is repeated along an axis."""
-    return x.size > SMALL and 0 in x.strides and len(used_axes(x)) < x.ndim - x.shape.count(1)
 
 
 def core(x: Array, axes: Sequence[int] | None = None) -> Array:
@@ -83,48 +77,6 @@ def elementwise(primitive: Primitive, values: Sequence[Any], params: dict[str, A
             return np.broadcast_to(primitive.reference(*parts, **params), shape)
     out = primitive.reference(*values, **params)
     return out if type(out) is np.ndarray else np.asarray(out)
-
-
-def pad(
-    x: Array,
-    low: Sequence[int],
-    high: Sequence[int],
-    interior: Sequence[int],
-    fill: Any,
-    reference: Any,
-) -> Array:
-    """``reference`` on the part that is not repeated; an axis that is padded is copied out."""
-    padding = tuple(zip(low, high, interior))
-    kept = {k for k in range(x.ndim) if any(padding[k])} | set(used_axes(x))
-    out: Array = reference(
-        core(x, tuple(kept)), low=tuple(low), high=tuple(high), interior=tuple(interior), fill=fill
-    )
-    wanted = [n if k in kept else x.shape[k] for k, n in enumerate(out.shape)]
-    return np.broadcast_to(out, wanted)
-
-
-def reshapes_freely(x: Array, shape: Shape) -> bool:
-    """Whether :func:`reshape` copies out no repetition."""
-    used = used_axes(x)
-    return bool(x.size) and all(
-        len({k in used for k in old if x.shape[k] != 1}) <= 1 for old, _ in groups(x.shape, shape)
-    )
-
-
-def reshape(x: Array, shape: Shape) -> Array:
-    """``np.reshape`` that leaves groups of repeated axes repeated."""
-    if not repeats(x):
-        return np.reshape(x, shape)
-    used = used_axes(x)
-    kept = list(used)
-    sizes = list(shape)
-    for old, new in groups(x.shape, shape):
-        if any(k in used for k in old):
-            kept.extend(old)
-        else:
-            for k in new:
-                sizes[k] = 1
-    return np.broadcast_to(np.reshape(core(x, kept), sizes), shape)
 
 
 def groups(old: Shape, new: Shape) -> Iterator[tuple[range, range]]:
@@ -244,14 +196,10 @@ def reindex(
     """
     window = window_of(index_map)
     if window is None:
-        if repeats(x):
-            gone = tuple(k for k in range(x.ndim) if k not in used_axes(x))
-            index_map, kept = _ignoring(index_map, gone)
-            x = core(x, kept)
         return index_map.gather(x, indices, fill.val)
     if window.is_padded:
         interior = tuple(step - 1 for step in window.step)
-        x = pad(x, window.low, window.high, interior, fill, pad_reference)
+        x = pad_reference(x, low=window.low, high=window.high, interior=interior, fill=fill)
     begin: list[Any] = [slice(first, None) for first in window.start]
     corner = x[(*begin, ...)]  # an array at rank 0 too
     strides = [
@@ -261,30 +209,15 @@ def reindex(
     return strided_view(corner, index_map.domain, strides, writeable=False)
 
 
-@functools.lru_cache(maxsize=4096)
-def _ignoring(index_map: IndexMap, axes: Shape) -> tuple[IndexMap, Shape]:
-    """The map into an array of size 1 along those of ``axes`` that it never leaves; the others."""
-    exprs, codomain = list(index_map.exprs), list(index_map.codomain)
-    kept = []
-    for k, size in enumerate(index_map.codomain):
-        interval = bounds(exprs[k], index_map.domain)
-        inside = interval is not None and interval[0] >= 0 and interval[1] < size
-        if k in axes and inside:
-            exprs[k], codomain[k] = as_expr(0), 1
-        else:
-            kept.append(k)
-    return replace(index_map, exprs=tuple(exprs), codomain=tuple(codomain)), tuple(kept)
-
-
 def scatter_add(values: Array, indices: Sequence[Array], index_map: IndexMap) -> Array:
     """``O[f(i)] += values[i]`` from zeros, for a map that uses all its dimensions.
 
     Several windows that overlap are added one whole slice after the other.
     """
     window = window_of(index_map)
-    looped = None if window is None else _looped_dims(index_map.domain, window.matrix)
-    if window is None or looped is None:
+    if window is None:
         return index_map.scatter(values, index_map.codomain, "add", 0, indices)
+    looped = _looped_dims(index_map.domain, window.matrix)
     ends = [
         low + step * (size - 1) + 1
         for low, step, size in zip(window.low, window.step, index_map.codomain)
@@ -306,7 +239,7 @@ def scatter_add(values: Array, indices: Sequence[Array], index_map: IndexMap) ->
 
 
 @functools.lru_cache(maxsize=4096)
-def _looped_dims(domain: Shape, matrix: tuple[Shape, ...]) -> Shape | None:
+def _looped_dims(domain: Shape, matrix: tuple[Shape, ...]) -> Shape:
     """The domain dimensions to loop over, so that each other one steps along an axis of its own."""
     free: set[int] = set()
     for row in matrix:
@@ -314,5 +247,4 @@ def _looped_dims(domain: Shape, matrix: tuple[Shape, ...]) -> Shape | None:
         alone = [k for k in used if sum(bool(other[k]) for other in matrix) == 1]
         if alone:
             free.add(max(alone, key=lambda k: domain[k]))
-    looped = tuple(k for k in range(len(domain)) if k not in free)
-    return looped if math.prod(domain[k] for k in looped) <= _MAX_SLICES else None
+    return tuple(k for k in range(len(domain)) if k not in free)

@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from functrax.backends.passes.clean.repeated_axes import volume
+from functrax.backends.passes.contractions.pair_order import pair_order
 from functrax.backends.passes.contractions.terms import (
     Factor,
     Link,
@@ -33,7 +34,6 @@ from functrax.backends.passes.contractions.terms import (
     shape_after,
 )
 from functrax.backends.passes.groups import contraction, grouped
-from functrax.backends.reference.numpy_contraction import pair_order
 from functrax.core.errors.source import SourceLine
 from functrax.core.index.expr import Dim, as_expr
 from functrax.core.index.map import IndexMap

@@ -6,11 +6,12 @@ one equation ``contraction`` that holds the sum, the cone of products beneath it
 beneath those (copies, where they have other users).  So nothing of the size of the product is ever
 stored.  What it replaces becomes dead code.
 
-A product is followed (:class:`Cone`) under the conditions by which the reference device puts it off
-(``backends/reference/deferred.py``), worked out from the equations alone
-(``passes/clean/repeated_axes.py``).  Of those sums, one is a contraction if the product outgrows
-*each* of its factors: a matrix times a repeated vector is as large as the matrix, and is better
-fused with what is around it.
+A product is followed (:class:`Cone`) through linear operations and views, if its factors repeat
+elements (``passes/clean/repeated_axes.py``).  A product of two sums is not: multiplied out,
+``(a - b)**2`` would lose the digits that cancel.  A sum is followed only while it is much larger
+than what it is made of; an update ``p - rate * g`` is computed.  Of those sums, one is a
+contraction if the product outgrows *each* of its factors: a matrix times a repeated vector is as
+large as the matrix, and is better fused with what is around it.
 
 Start at :func:`recognise`.
 """
@@ -37,13 +38,6 @@ from functrax.backends.passes.groups import contraction, grouped
 from functrax.backends.passes.inner import with_programs
 from functrax.backends.passes.rewrites import Rewrites
 from functrax.backends.reference import strided
-from functrax.backends.reference.deferred import (
-    CONVERTIBLE,
-    MAX_FACTORS,
-    MAX_NODES,
-    MAX_TERMS,
-    OUTGROWN,
-)
 from functrax.core.ir.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
 from functrax.core.prims.arithmetic import add, mul, sub
 from functrax.core.prims.convert import convert_element_type
@@ -54,20 +48,23 @@ from functrax.core.prims.slicing import slice_
 from functrax.core.tracing.primitive import Elementwise
 from functrax.core.types import dtypes
 
+#: A product is followed through so many operations.
+MOST_NODES = 32
+#: Dtypes of products that may be converted to one another.
+_CONVERTIBLE = (dtypes.FLOATING, dtypes.COMPLEX)
+
 
 class Cone(NamedTuple):
     """A product, or a sum of few products, that nobody has to store.
 
     Args:
       terms: how many products its sum has when it is multiplied out.
-      factors: the largest number of factors of a product.
       nodes: how many operations it is made of.
       arrays: the layouts of its factors.
       size: its number of elements.
     """
 
     terms: int
-    factors: int
     nodes: int
     arrays: tuple[Layout, ...]
     size: int
@@ -75,7 +72,7 @@ class Cone(NamedTuple):
     @property
     def outgrows(self) -> bool:
         """Whether it is much larger than each of the arrays that it is made of."""
-        return self.size > OUTGROWN * max(x.distinct for x in self.arrays)
+        return self.size > strided.OUTGROWN * max(x.distinct for x in self.arrays)
 
     @property
     def outgrows_each(self) -> bool:
@@ -187,7 +184,7 @@ class _Recognition:
                 self._produced(eqn)
 
     def _linear(self, eqn: Eqn, arrays: Sequence[Var]) -> Cone | None:
-        """The cone of an operation that the reference device would put off, else None."""
+        """The cone of a linear operation on a cone, or of a product that begins one, else None."""
         aval = eqn.outvars[0].aval
         product = eqn.primitive is mul
         if aval.size <= strided.SMALL:
@@ -196,27 +193,25 @@ class _Recognition:
         if not any(known):
             if not product or len(arrays) != 2 or not self._is_outer(arrays):
                 return None
-            return Cone(1, 2, 1, tuple([self.layouts.of(x) for x in arrays]), aval.size)
+            return Cone(1, 1, tuple([self.layouts.of(x) for x in arrays]), aval.size)
         if eqn.primitive is convert_element_type:
             before = arrays[0].aval.dtype
-            if not any(aval.dtype in kind and before in kind for kind in CONVERTIBLE):
+            if not any(aval.dtype in kind and before in kind for kind in _CONVERTIBLE):
                 return None
         literals = len(eqn.invars) - len(arrays)
-        parts = [c or Cone(1, 1, 0, (self.layouts.of(x),), 0) for c, x in zip(known, arrays)]
+        parts = [c or Cone(1, 0, (self.layouts.of(x),), 0) for c, x in zip(known, arrays)]
         counts = [c.terms for c in parts] + [1] * literals
         if product and len(counts) == 2 and min(counts) > 1:
             return None
         cone = Cone(
             (math.prod if product else sum)(counts),
-            (sum if product else max)(c.factors for c in parts),
             1 + sum(c.nodes for c in parts),
             tuple([a for c in parts for a in c.arrays]),
             aval.size,
         )
         if eqn.primitive in (add, sub) and not cone.outgrows:
             return None
-        fits = cone.terms <= MAX_TERMS and cone.factors <= MAX_FACTORS and cone.nodes <= MAX_NODES
-        return cone if fits else None
+        return cone if cone.nodes <= MOST_NODES else None
 
     def _is_outer(self, arrays: Sequence[Var]) -> bool:
         """Whether a product of two arrays has more elements than one of them has in memory."""

@@ -17,9 +17,11 @@ import functrax
 import functrax.numpy as jnp
 from functrax.backends.device import device_of
 from functrax.backends.eager import run as eager_run, signature_of
+from functrax.backends.targets import target
 from functrax.core.ir.jaxpr import Eqn, Jaxpr, Var
 from functrax.core.options.config import Override
 from functrax.core.prims.arithmetic import mul
+from functrax.core.records import replace
 from functrax.core.tracing.primitive import Elementwise, registry
 from functrax.core.types import dtypes
 from functrax.core.types.aval import ShapedArray
@@ -72,7 +74,8 @@ def test_looking_changes_nothing_often(seed: int) -> None:
 
 @pytest.mark.usefixtures("usual_cuts")
 def test_a_structure_that_is_met_often_gets_a_program(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(eager_run, "PAYS", 100_000)
+    facts = replace(target(), compile_ns=100_000)
+    monkeypatch.setattr(eager_run, "target", lambda: facts)
     eager_run.forget()
     x = jnp.arange(24, dtype=np.float32).reshape(4, 6)
     found = {np.asarray((x[1:, ::2] * 1.1 + x[:-1, 1::2]).T).tobytes() for _ in range(30)}
@@ -148,7 +151,7 @@ def test_threads_record_and_run_at_once() -> None:
 def test_what_is_run_often_keeps_its_bits(step: int) -> None:
     for side in (3, 5):
         x = jnp.asarray(np.random.default_rng(side).standard_normal((side, side), np.float32))
-        found = {np.asarray(STEPS[step](x)).tobytes() for _ in range(eager_run.OFTEN + 20)}
+        found = {np.asarray(STEPS[step](x)).tobytes() for _ in range(120)}
         assert len(found) == 1
 
 
@@ -166,7 +169,7 @@ def test_sums_of_products_that_were_put_off_keep_their_bits() -> None:
 @pytest.mark.usefixtures("usual_cuts")
 def test_an_operation_that_is_run_often_gets_a_program() -> None:
     x = jnp.asarray(np.random.default_rng(0).random(37, np.float32))
-    for _ in range(eager_run.OFTEN + 2):
+    for _ in range(target().compile_ns // target().numpy_ns + 2):
         (x * x).block_until_ready()
     assert signature_of(mul, False, [x.aval, x.aval], {}).alone is True
 

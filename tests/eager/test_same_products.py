@@ -17,6 +17,8 @@ import pytest
 import functrax
 import functrax.numpy as jnp
 from functrax.backends.eager import run as eager_run
+from functrax.backends.targets import target
+from functrax.core.records import replace
 
 PRODUCTS: list[Callable[[Any, Any], Any]] = [
     lambda x, w: x @ w,
@@ -95,6 +97,7 @@ def test_products_have_the_same_bits_alone_often(seed: int, monkeypatch: Any) ->
         alone = computed(number, most, True)
         assert computed(number, most, False) == alone, f"case {number}"
         with monkeypatch.context() as patch:  # all that is more than one operation is compiled
-            patch.setattr(eager_run, "PAYS", 0)
+            facts = replace(target(), compile_ns=0)
+            patch.setattr(eager_run, "target", lambda facts=facts: facts)
             eager_run.forget()
             assert computed(number, most, False) == alone, f"case {number}, compiled"

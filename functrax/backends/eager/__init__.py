@@ -29,15 +29,9 @@ from typing import Any, Final
 from functrax.backends.cost import numpy_ns
 from functrax.backends.device import execute
 from functrax.backends.eager import run as eager_run
-from functrax.backends.eager.graph import (
-    FEW_BYTES,
-    GROWN,
-    REPEATED,
-    SMALL_BYTES,
-    Cut,
-    Signature,
-)
+from functrax.backends.eager.graph import FEW_BYTES, REPEATED, SMALL_BYTES, Cut, Signature
 from functrax.backends.reference import nan_check
+from functrax.backends.reference.strided import OUTGROWN
 from functrax.backends.targets import target
 from functrax.core import native
 from functrax.core.arrays.array import Borrowed, ConcreteArray, Pending
@@ -47,7 +41,7 @@ from functrax.core.ir.jaxpr import Jaxpr, Literal
 from functrax.core.options.config import compile_context, state as options, trace_context
 from functrax.core.prims.reindex import Reindex
 from functrax.core.tracing.inputs import concrete
-from functrax.core.tracing.primitive import Primitive
+from functrax.core.tracing.primitive import MAX_REMEMBERED, Primitive
 from functrax.core.tracing.trace import EVAL, Trace, current_source
 from functrax.core.types.aval import ShapedArray
 
@@ -58,8 +52,6 @@ PATIENCE: Final = 1024
 MAX_NODES: Final = 256
 #: So many bytes of arrays may be kept alive by recorded operations alone.
 MAX_BYTES: Final = 1 << 28
-#: How many signatures are remembered.
-_MAX_SIGNATURES: Final = 1 << 16
 
 _signatures: dict[Any, Signature] = {}
 _modes: dict[Any, Any] = {}
@@ -139,7 +131,7 @@ def _new_signature(
     is_view = isinstance(primitive, Reindex) and not primitive.has_fill  # which NumPy does not copy
     touched = 0 if is_view else max(sizes, default=0)
     cost = numpy_ns(touched, target())
-    if len(_signatures) >= _MAX_SIGNATURES:
+    if len(_signatures) >= MAX_REMEMBERED:
         _signatures.clear()
     made = Signature(primitive, avals, params, key[1], results, cost)
     return _signatures.setdefault(key, made)
@@ -159,7 +151,7 @@ def _install() -> None:
         eager_run.compute_single,
         eager_run.recover,
     )
-    bounds = (MAX_NODES, PATIENCE, SMALL_BYTES, GROWN, REPEATED, FEW_BYTES, MAX_BYTES)
+    bounds = (MAX_NODES, PATIENCE, SMALL_BYTES, OUTGROWN, REPEATED, FEW_BYTES, MAX_BYTES)
     native.extension.eager_configure(classes, _signatures, functions, bounds)
     EVAL.executor = native.extension.eager_execute
     _set_stress(os.environ.get("FUNCTRAX_EAGER_STRESS", ""))

@@ -19,7 +19,7 @@ from typing import Any, Final, TypeVar
 
 import numpy as np
 
-from functrax.backends.eager import signature_of
+from functrax.backends.eager import MAX_NODES, signature_of
 from functrax.core import native
 from functrax.core.arrays.array import ConcreteArray
 from functrax.core.arrays.operators import Array
@@ -29,9 +29,6 @@ from functrax.core.tracing.inputs import as_value
 from functrax.core.tracing.stage import close, stage
 
 F = TypeVar("F", bound="Callable[..., Any]")
-
-#: A function that records more operations has no recipe.
-MAX_STEPS: Final = 128
 
 
 class NoRecipeError(Exception):
@@ -137,7 +134,7 @@ def _recipe(function: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[An
             warnings.simplefilter("error")
             jaxpr, consts = stage(flat, [x.aval for x in arrays], name)
         recipe = written(close(jaxpr), consts, options.strict)
-        if len(recipe[1]) > MAX_STEPS or any(type(x) is Literal for x in recipe[2]):
+        if len(recipe[1]) > MAX_NODES or any(type(x) is Literal for x in recipe[2]):
             return None
         return (*recipe, tuple([x.aval for x in jaxpr.outvars]), single, wrapper)
     except Exception:  # it is called, and raises what it raises

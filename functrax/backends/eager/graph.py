@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from functrax.backends.targets.facts import PORTABLE, SECOND_CACHE
 from functrax.core import native
 from functrax.core.errors.source import SourceLine
 from functrax.core.prims.reindex import Reindexing
@@ -21,13 +22,11 @@ from functrax.core.tracing.primitive import Avals, Elementwise, Primitive
 from functrax.core.types import dtypes
 from functrax.core.types.aval import ShapedArray
 
-#: A result of at most so many bytes is stored whatever it was made of.
-SMALL_BYTES: Final = 1 << 20
-#: A result has grown when it has more than so many times the bytes of what it was made of.
-GROWN: Final = 4
+#: A result that fits into a cache is stored whatever it was made of.
+SMALL_BYTES: Final = SECOND_CACHE
 #: Operations on fewer bytes do not keep much alive.
-FEW_BYTES: Final = 1 << 12
-#: So many operations may be run again instead of storing a result that has grown.
+FEW_BYTES: Final = PORTABLE.page
+#: So many operations may be run again instead of storing a result that has outgrown its sources.
 REPEATED: Final = 8
 #: Operations for which the reference takes at most so many nanoseconds are left to it.
 CHEAP: Final = 300_000
@@ -59,7 +58,7 @@ class Signature(EagerSignature):
     __slots__ = (
         "alone", "avals", "cost", "exact", "holds", "is_brief", "literals_are_inputs",
         "operand_bytes", "out_bytes", "params", "primitive", "results", "shares", "simplifies",
-        "spreads", "strict", "types", "uses",
+        "spent", "spreads", "strict", "types",
     )  # fmt: skip
 
     def __init__(
@@ -89,8 +88,8 @@ class Signature(EagerSignature):
         #: Whether it may run without a look at the graph: little work, and one small result.
         small = type(results) is ShapedArray and self.out_bytes <= SMALL_BYTES
         self.is_brief = small and cost <= CHEAP
-        #: How often it was run by itself; whether it has a program then, None while that is open.
-        self.uses = 0
+        #: For how long it was run by itself; whether it has a program, None while that is open.
+        self.spent = 0
         self.alone: bool | None = None
         #: Whether the arrays that it keeps alive may be worth counting.
         self.holds = sum(self.operand_bytes) > FEW_BYTES

@@ -28,6 +28,7 @@ from functrax.backends.internal_errors import report
 from functrax.backends.reference import nan_check
 from functrax.backends.reference.deferred import Deferred
 from functrax.backends.reference.reference_device import in_numpy, rule_of
+from functrax.backends.reference.strided import SMALL
 from functrax.backends.targets import target
 from functrax.core import native
 from functrax.core.boundaries.tracebacks import is_mistake
@@ -40,25 +41,16 @@ from functrax.core.prims.mapped import reindex
 from functrax.core.prims.reduce import ReindexReduce
 from functrax.core.prims.reindex import Reindexing, broadcast_in_dim
 from functrax.core.process.locks import new_rlock
-from functrax.core.tracing.primitive import Elementwise
+from functrax.core.tracing.primitive import MAX_REMEMBERED, Elementwise
 from functrax.core.tracing.trace import state
 from functrax.core.types.aval import ShapedArray
 
-#: What the reference takes longer for, in all, is worth a program.
-PAYS: Final = 2_000_000
-#: What is run by itself more often than this gets a program.
-OFTEN: Final = 100
-#: How many cuts are remembered, and of how many operations together those that are compiled: each
-#: operation takes about a kilobyte as long as the program does.
-MAX_PROGRAMS: Final = 4096
-MAX_OPERATIONS: Final = 1 << 18
-
 #: By the key of a cut its program, or the nanoseconds that the reference took for it so far.
 _programs: dict[tuple[Any, ...], Any] = {}
-#: The number of operations of each compiled cut.
-_operations: list[int] = []
-#: Functions of at most so many elements share a program.
-ROOM: Final = (16, 64, 256, 1024, 4096)
+#: How many operations the cuts have together whose programs are remembered: each takes about a
+#: kilobyte as long as the program does.
+_operations = 0
+#: The programs of functions of few elements, which arrays of several sizes share.
 _rooms: dict[Any, Executable] = {}
 #: One thread compiles at a time; others record meanwhile.
 _lock: Final = new_rlock()
@@ -147,12 +139,12 @@ def compute_single(signature: Signature, operands: Sequence[Any], line: SourceLi
     if options.strict is not signature.strict:
         return NotImplemented
     values = [x.val if type(x) is Literal else x for x in operands]
-    if signature.alone is not False and _has_program(signature) and not _is_deferred(values):
+    if signature.alone is not False and _has_program(signature):
         return NotImplemented
     previous = state.source
     state.source = line
     try:
-        return operation(signature, values)
+        return _stored(operation(signature, values))
     finally:
         state.source = previous
 
@@ -163,9 +155,9 @@ def _has_program(signature: Signature) -> bool:
     That is so if NumPy gives other bits, and if the operation is run often.
     """
     if signature.alone is None:
-        signature.uses += 1
+        signature.spent += signature.cost
         own_bits = not (signature.exact or signature.shares)
-        if signature.strict or not (own_bits or signature.uses > OFTEN):
+        if signature.strict or not (own_bits or signature.spent > target().compile_ns):
             return False
         elementwise = isinstance(signature.primitive, Elementwise)
         signature.alone = (own_bits or elementwise) and single_operations.is_compiled(
@@ -174,19 +166,15 @@ def _has_program(signature: Signature) -> bool:
     return signature.alone
 
 
-def _is_deferred(operands: Sequence[Any]) -> bool:
-    return any(type(x) is Deferred for x in operands)
-
-
 def _program_of(found: Cut) -> Executable | None:
     """The program of a cut; None if its operations are to be run one by one."""
     signatures = found.signatures
     cost = sum([signature.cost for signature in signatures])
-    single = len(signatures) == 1
-    alone = single and signatures[0].alone is True and not _is_deferred(found.inputs)
-    if cost <= CHEAP and not alone and single:
-        return None
-    return _compiled(found, CHEAP + 1 if alone else cost)
+    if cost <= CHEAP and len(signatures) == 1:
+        if not signatures[0].alone:
+            return None
+        cost = CHEAP + 1
+    return _compiled(found, cost)
 
 
 # ---- operation by operation -------------------------------------------------------------------
@@ -230,14 +218,19 @@ def _one_by_one(found: Cut, run: Callable[[Signature, list[Any]], Any] | None = 
             count += len(signature.results)
     finally:
         state.source = previous
-    return [values[number] for number in found.outputs]
+    return [_stored(values[number]) for number in found.outputs]
+
+
+def _stored(x: Any) -> Any:
+    """A result that leaves its cut: a product that was put off is summed in another order."""
+    return x.materialize() if type(x) is Deferred else x
 
 
 def operation(signature: Signature, operands: list[Any]) -> Any:
     """The result of an operation, or a list of results: the bits that a program gives.
 
-    Where the reference gives others it is compiled, alone.  Sums of products that are put off are
-    the reference's all the same.
+    Where the reference gives others it is compiled, alone; a sum of a product that was put off with
+    the product.
     """
     primitive, params = signature.primitive, signature.params
     if signature.strict or nan_check.enabled():
@@ -248,7 +241,7 @@ def operation(signature: Signature, operands: list[Any]) -> Any:
     with np.errstate(all="ignore"):
         if signature.exact:
             return rule_of(primitive)(primitive, operands, params)
-        if signature.shares and 0 < operands[0].size <= ROOM[-1]:
+        if signature.shares and 0 < operands[0].size <= SMALL:
             return _in_room(signature, np.asarray(operands[0]))
         reference = device_of("interp").apply
         return single_operations.run(primitive, operands, params, _compile_one, reference)
@@ -258,12 +251,12 @@ def _dense(x: Any) -> Any:
     """What is broadcast, as an array that repeats nothing: see :func:`program`."""
     if type(x) is np.ndarray and 0 in x.strides and x.ndim:
         return np.ascontiguousarray(x)
-    return x.materialize() if type(x) is Deferred else x
+    return _stored(x)
 
 
 def _in_room(signature: Signature, x: np.ndarray[Any, Any]) -> Any:
     """A function of few elements: arrays of several sizes share one program."""
-    room = next(n for n in ROOM if x.size <= n)
+    room = max(target().vector_bytes, 1 << (x.size - 1).bit_length())
     primitive, params = signature.primitive, signature.params
     key = (primitive, *params.items(), x.dtype, room, compile_context())
     executable = _rooms.get(key)
@@ -288,27 +281,26 @@ def _compile_one(jaxpr: Jaxpr) -> Executable:
 
 def _compiled(found: Cut, cost: int) -> Executable | None:
     """The program of a cut made callable; None if it does not pay yet."""
+    global _operations
     key = (compile_context(), *found.key)
     known = _programs.get(key)
-    if known is None and _is_full():
-        forget()
-    if cost <= CHEAP and (known is None or type(known) is int):
+    if known is None:
+        if max(_operations, len(_programs)) >= MAX_REMEMBERED:
+            forget()
+        known = 0
+    if not isinstance(known, int):
+        executable: Executable = known
+        return executable
+    if cost <= CHEAP:
         alone = sum([not signature.exact for signature in found.signatures])
-        spent = cost + target().program_ns * alone + (known or 0)
-        if spent < PAYS:
+        spent = known + cost + target().program_ns * alone
+        if spent < target().compile_ns:
             _programs[key] = spent
             return None
-    if known is None or type(known) is int:
-        if options.strict:
-            known = _programs[key] = device_of("llvm").compile(program(found))
-        else:
-            known = _programs[key] = _compile_one(program(found))
-        _operations.append(len(found.signatures))
-    return known
-
-
-def _is_full() -> bool:
-    return len(_programs) >= MAX_PROGRAMS or sum(_operations) >= MAX_OPERATIONS
+    compile_ = device_of("llvm").compile if options.strict else _compile_one
+    executable = _programs[key] = compile_(program(found))
+    _operations += len(found.signatures)
+    return executable
 
 
 def program(found: Cut, name: str = "eager") -> Jaxpr:
@@ -362,9 +354,10 @@ def _rounded() -> Iterator[None]:
 
 def forget() -> None:
     """Forget the compiled cuts."""
+    global _operations
     with _lock:
         _programs.clear()
-        _operations.clear()
+        _operations = 0
         _rooms.clear()
         if native.extension is not None:
             native.extension.eager_forget()

@@ -130,6 +130,8 @@ class Target:
       lock_ns: nanoseconds of a call of a library with a lock below which threads that share calls
         wait for one another longer than they gain.
       program_ns: nanoseconds to run a program of one operation.
+      compile_ns: nanoseconds to compile a small program: what takes longer in all, again and
+        again, is compiled.
       numpy_ns: nanoseconds that an operation takes in NumPy to begin with.
       numpy_element_ns: nanoseconds that it takes there for an element.
     """
@@ -197,6 +199,7 @@ class Target:
     library_call_ns: int = 150
     lock_ns: int = 5000
     program_ns: int = 20_000
+    compile_ns: int = 2_000_000
     numpy_ns: int = 4000
     numpy_element_ns: int = 1
 

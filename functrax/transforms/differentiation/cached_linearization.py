@@ -216,7 +216,7 @@ class _Fragment:
                 kept = [self._tracer_of(v) for v in self.residuals]
                 jaxpr, consts = self.known.finish(inputs, [*outs, *kept])
         constants, steps, results = cached_traces.written(close(jaxpr), consts, self.strict)
-        if len(steps) > cached_traces.MAX_STEPS or any(type(x) is Literal for x in results):
+        if len(steps) > eager.MAX_NODES or any(type(x) is Literal for x in results):
             raise cached_traces.NoRecipeError
         self.transposed(tuple([t.aval for t in new.values()]))  # it may have none
         places = {**self.positions, **{k: len(avals) + n for n, k in enumerate(new)}}

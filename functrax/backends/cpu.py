@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from functrax.backends import eager as eager
-from functrax.backends.cache import preload
+from functrax.backends.cache import MEMBERS, preload
 from functrax.backends.device import Device, Executable, executable_of, register
 from functrax.backends.eager import single_operations
 from functrax.backends.reference import nan_check
@@ -34,9 +34,6 @@ if TYPE_CHECKING:
     from functrax.backends.cache.size_generic import Families, Member
     from functrax.backends.compilation.compiler import CompiledProgram
     from functrax.backends.executables.program import Program
-
-#: So many programs are compiled before one is looked at as one of many sizes.
-_FEW = 2
 
 _reference = ReferenceDevice()
 
@@ -84,7 +81,7 @@ class CpuDevice(Device):
             program = self.compiled(jaxpr).program
         if member is not None:
             member.add(program)
-        elif self._families is None and len(self._earlier) < _FEW:
+        elif self._families is None and len(self._earlier) < MEMBERS - 1:
             self._earlier.append((compile_context(), weakref.ref(jaxpr), weakref.ref(program)))
         return program
 
@@ -98,7 +95,7 @@ class CpuDevice(Device):
         if not options.plans or options.memory_budget or shown():
             return None
         if self._families is None:
-            if len(self._earlier) < _FEW:
+            if len(self._earlier) < MEMBERS - 1:
                 return None
             from functrax.backends.cache.size_generic import Families
 

@@ -46,11 +46,10 @@ FORM: Final = 1
 #: Magic, form, bytes about the payload, bytes of the payload, key; then the checksum of all else.
 _HEADER: Final = struct.Struct(f"<8sIIQ{KEY_BYTES}s")
 _SUM_BYTES: Final = 32
-MAX_ENTRY: Final = 64 << 20
 #: What the size of a file is rounded up to.
 BLOCK: Final = 4096
-_USED_AGAIN: Final = 60.0  # seconds after which a use is noted again
-_STALE: Final = 3600.0  # seconds after which a file that is being written was given up
+#: Seconds after which a use is noted again, and a file that is being written was given up.
+_STALE: Final = 3600.0
 _LEDGER: Final = "ledger"
 _TEMPORARY: Final = "tmp-"
 _OPEN: Final = os.O_CLOEXEC | os.O_NOFOLLOW
@@ -182,7 +181,7 @@ class DiskCache:
         try:
             directory = self._opened()
             if directory is not None:
-                data = _read(directory, key.hex())
+                data = _read(directory, key.hex(), self.limit)
         except OSError as error:
             self._reads = self._writes = False
             self._warn(error)
@@ -200,7 +199,7 @@ class DiskCache:
         """Keep an entry, if the disk lets us."""
         data = pack(key, payload, about)
         blocks = _blocks(len(data))
-        if not self._writes or blocks * BLOCK > min(self.limit, MAX_ENTRY):
+        if not self._writes or blocks * BLOCK > self.limit:
             return
         try:
             try:
@@ -317,7 +316,7 @@ class DiskCache:
         return total
 
 
-def _read(directory: _Directory, name: str) -> bytes | None:
+def _read(directory: _Directory, name: str, most: int) -> bytes | None:
     """The bytes of an entry; None if there is none, empty if it is not a file of ours."""
     try:
         file = os.open(name, os.O_RDONLY | os.O_NONBLOCK | _OPEN, dir_fd=directory.fd)
@@ -329,9 +328,9 @@ def _read(directory: _Directory, name: str) -> bytes | None:
         raise
     with open(file, "rb", buffering=0) as stream:
         status = os.fstat(file)
-        if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_ENTRY or not _is_ours(status):
+        if not stat.S_ISREG(status.st_mode) or status.st_size > most or not _is_ours(status):
             return b""
-        if abs(time.time() - status.st_mtime) > _USED_AGAIN:
+        if abs(time.time() - status.st_mtime) > _STALE:
             _touch(file)
         try:
             return stream.read()

@@ -134,7 +134,7 @@ DAMAGE = {
     "payload": rewrite(lambda data: data[:-1] + b"\0"),
     "longer": rewrite(lambda data: data + b"\0"),
     "of another key": rewrite(lambda data: pack(content_key("another"), CODE, "")),
-    "huge": lambda path: os.truncate(path, disk_cache.MAX_ENTRY + 1),
+    "huge": lambda path: os.truncate(path, (1 << 20) + 1),
     "writable by others": lambda path: path.chmod(0o666),
     "a link": link_elsewhere,
     "a pipe": replaced(os.mkfifo),

@@ -58,12 +58,11 @@ MORE_MODULES: Final = (
     "functrax.backends.kernels.interchanged_loops",
     "functrax.backends.machine_code.joined_modules",
 )
-#: Seconds after the import before it loads modules: programs that end at once do not wait for one,
-#: and those that find their first programs on disk are not slowed down.
+#: Seconds after the import before it loads modules: programs that end at once do not wait for one.
 _DELAY: Final = 0.003
-_DELAY_WHEN_WARM: Final = 0.15
-#: Seconds for which it leaves Python's lock to a program that begins to be compiled.
-_REST: Final = 0.3
+#: Seconds for which it leaves Python's lock to a program that begins to be compiled, and after the
+#: import to those that may find their first programs on disk.
+_REST: Final = 0.2
 
 
 class Preload:
@@ -144,7 +143,7 @@ def start() -> None:
         llvm.append(lambda: generator().warm_up())
     modules = [partial(import_module, name) for name in MODULES]
     more = [partial(import_module, name) for name in MORE_MODULES]
-    ready, later = partial(_ready, _DELAY), partial(_ready, _DELAY_WHEN_WARM)
+    ready, later = partial(_ready, _DELAY), partial(_ready, _REST)
     _preload = Preload(
         (ready, _look_for_programs, later, *modules, *llvm)
         if warm

@@ -17,8 +17,9 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Hashable, Sequence
 from operator import itemgetter
-from typing import Any
+from typing import Any, Final
 
+from functrax.backends.cache import MEMBERS
 from functrax.backends.cache.program_cache import same_programs
 from functrax.backends.cache.program_numbers import Flat, NotGenericError, Rebuilt
 from functrax.backends.compile_log import CompileLog, logged
@@ -28,15 +29,11 @@ from functrax.core.ir.jaxpr import Jaxpr, Literal
 from functrax.core.options.config import compile_context
 from functrax.core.process.locks import new_lock
 from functrax.core.records import record
+from functrax.core.tracing.primitive import MAX_REMEMBERED
 from functrax.core.types.symbolic_sizes import Recording, Replay, identity
 
-#: A plan is made when there are so many members, of programs of at most so many equations; and so
-#: many plans of a family.
-MEMBERS, MOST_EQUATIONS, PLANS = 3, 2000, 12
-#: A try that gives no plan, or one that holds for one value of a number alone, counts as so many.
-USELESS = 4
-#: So many families are remembered, and of each so many members that no plan holds for.
-FAMILIES, REMEMBERED = 128, 8
+#: Of a family so many members that no plan holds for are remembered, and so many plans are made.
+REMEMBERED: Final = 8
 
 
 class _ByChanceError(NotGenericError):
@@ -207,7 +204,7 @@ class _Family:
     def __init__(self) -> None:
         self.members: list[tuple[Sequence[Any], weakref.ref[Program]]] = []
         self.plans: list[Plan] = []
-        self.tries = PLANS
+        self.tries = REMEMBERED
 
     def planned(self, numbers: Sequence[Any]) -> Program | None:
         """The program of a member, by a plan that holds for it."""
@@ -238,11 +235,12 @@ class Families:
 
     def __init__(self) -> None:
         self._families: dict[Hashable, _Family] = {}
+        self._equations = 0  # of one program of each family
         self._lock = new_lock()
 
     def member(self, jaxpr: Jaxpr) -> Member | None:
         """A program as a member of its family; None if it cannot be one."""
-        if len(jaxpr.eqns) > MOST_EQUATIONS or not jaxpr.eqns:
+        if not jaxpr.eqns:
             return None
         try:
             flat = Flat(jaxpr)
@@ -250,10 +248,13 @@ class Families:
             return None
         key = (compile_context(), *flat.words)
         with self._lock:
-            family = self._families.pop(key, None) or _Family()
-            self._families[key] = family
-            if len(self._families) > FAMILIES:
-                del self._families[next(iter(self._families))]
+            family = self._families.get(key)
+            if family is None:
+                if self._equations > MAX_REMEMBERED:
+                    self._families.clear()
+                    self._equations = 0
+                family = self._families[key] = _Family()
+                self._equations += len(jaxpr.eqns)
         return Member(jaxpr, flat.numbers, family)
 
 
@@ -288,13 +289,14 @@ class Member:
         except _ByChanceError:
             return None
         except NotGenericError:
-            family.tries -= USELESS
+            family.tries = 0
             return None
         except Exception as error:  # a part of the compiler does not take recorded numbers
             report(error)
             family.tries = 0
             return None
-        family.tries -= 1 if plan.pins == 0 else USELESS
+        # One that holds for one value of a number alone is of little use.
+        family.tries = family.tries - 1 if plan.pins == 0 else family.tries // 2
         program = plan.program(self.numbers)
         confirmed = family.confirmed(plan)
         if confirmed is None and program is not None:

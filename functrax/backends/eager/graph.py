@@ -132,8 +132,3 @@ class Cut:
             parts.append(signature)
             parts += codes
         return (*parts, None, *self.outputs)
-
-    @property
-    def givers(self) -> list[Signature]:
-        """For the number of each result the operation that gives it."""
-        return [s for s in self.signatures for _ in s.results]

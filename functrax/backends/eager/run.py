@@ -23,7 +23,7 @@ import numpy as np
 
 from functrax.backends.device import Executable, device_of
 from functrax.backends.eager import single_operations
-from functrax.backends.eager.graph import CHEAP, Cut, Signature
+from functrax.backends.eager.graph import CHEAP, SMALL_BYTES, Cut, Signature
 from functrax.backends.internal_errors import report
 from functrax.backends.reference import nan_check
 from functrax.backends.reference.deferred import Deferred
@@ -36,9 +36,10 @@ from functrax.core.errors.source import SourceLine
 from functrax.core.errors.typed import add_note
 from functrax.core.ir.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
 from functrax.core.options.config import Override, compile_context, state as options
+from functrax.core.prims.arithmetic import mul
 from functrax.core.prims.identity import optimization_barrier
 from functrax.core.prims.mapped import reindex
-from functrax.core.prims.reduce import ReindexReduce
+from functrax.core.prims.reduce import ReindexReduce, reduce_sum
 from functrax.core.prims.reindex import Reindexing, broadcast_in_dim
 from functrax.core.process.locks import new_rlock
 from functrax.core.tracing.primitive import MAX_REMEMBERED, Elementwise
@@ -202,10 +203,14 @@ def _one_by_one(found: Cut, run: Callable[[Signature, list[Any]], Any] | None = 
                 readers[code] = readers.get(code, 0) + 1
     previous = state.source
     count = 0
+    as_arrays = _taken_as_arrays(found)
     try:
         for signature, line, codes in zip(found.signatures, found.lines, found.operands):
             state.source = line
-            out = apply(signature, [values[x] if type(x) is int else x.val for x in codes])
+            operands = [values[x] if type(x) is int else x.val for x in codes]
+            for k in as_arrays.get(count, ()):
+                operands[k] = _stored(operands[k])
+            out = apply(signature, operands)
             for code in codes:
                 if type(code) is int:
                     readers[code] -= 1
@@ -222,8 +227,10 @@ def _one_by_one(found: Cut, run: Callable[[Signature, list[Any]], Any] | None = 
 
 
 def _stored(x: Any) -> Any:
-    """A result that leaves its cut: a product that was put off is summed in another order."""
-    return x.materialize() if type(x) is Deferred else x
+    """A value as an array that repeats nothing."""
+    if type(x) is Deferred:
+        return x.materialize()
+    return np.ascontiguousarray(x) if type(x) is np.ndarray and 0 in x.strides else x
 
 
 def operation(signature: Signature, operands: list[Any]) -> Any:
@@ -236,8 +243,6 @@ def operation(signature: Signature, operands: list[Any]) -> Any:
     if signature.strict or nan_check.enabled():
         return device_of("llvm").apply(primitive, operands, params)
     operands = [in_numpy(x) for x in operands]
-    if primitive in (broadcast_in_dim, reindex):
-        operands[0] = _dense(operands[0])
     with np.errstate(all="ignore"):
         if signature.exact:
             return rule_of(primitive)(primitive, operands, params)
@@ -245,13 +250,6 @@ def operation(signature: Signature, operands: list[Any]) -> Any:
             return _in_room(signature, np.asarray(operands[0]))
         reference = device_of("interp").apply
         return single_operations.run(primitive, operands, params, _compile_one, reference)
-
-
-def _dense(x: Any) -> Any:
-    """What is broadcast, as an array that repeats nothing: see :func:`program`."""
-    if type(x) is np.ndarray and 0 in x.strides and x.ndim:
-        return np.ascontiguousarray(x)
-    return _stored(x)
 
 
 def _in_room(signature: Signature, x: np.ndarray[Any, Any]) -> Any:
@@ -304,35 +302,65 @@ def _compiled(found: Cut, cost: int) -> Executable | None:
 
 
 def program(found: Cut, name: str = "eager") -> Jaxpr:
-    """A cut as a program.
-
-    What a product of matrices is broadcast from is an array to it, as if it had been looked at:
-    were it a broadcast, too, or a product, the compiler would multiply other things.
-    """
+    """A cut as a program."""
     inputs = [Var(aval) for aval in found.input_avals]
     values: list[Atom] = []
     eqns: list[Eqn] = []
-    repeated: set[Atom] = set()
+    as_arrays = _taken_as_arrays(found)
     for signature, line, codes in zip(found.signatures, found.lines, found.operands):
-        primitive, params = signature.primitive, signature.params
         operands = [
             x if type(x) is Literal else values[x] if x >= 0 else inputs[-1 - x] for x in codes
         ]
+        for k in as_arrays.get(len(values), ()):
+            stored = Var(operands[k].aval)
+            eqns.append(Eqn(optimization_barrier, [operands[k]], [stored], {}, line))
+            operands[k] = stored
         if signature.literals_are_inputs:
             operands = [_filled(x, signature, eqns) for x in operands]
-        if primitive in (broadcast_in_dim, reindex) and operands[0] in repeated:
-            whole = Var(operands[0].aval)
-            eqns.append(Eqn(optimization_barrier, operands[:1], [whole], {}, line))
-            operands[0] = whole
         outs = [Var(aval) for aval in signature.results]
-        eqns.append(Eqn(primitive, operands, outs, params, line))
+        eqns.append(Eqn(signature.primitive, operands, outs, signature.params, line))
         values += outs
-        moves = isinstance(primitive, (Elementwise, Reindexing, ReindexReduce))
-        sums = isinstance(primitive, ReindexReduce) and outs[0].aval.size < operands[0].aval.size
-        all_repeat = all(x in repeated for x in operands if x.aval.shape)
-        if primitive is broadcast_in_dim or (moves and not sums and all_repeat):
-            repeated.update(outs)
     return Jaxpr((), inputs, [values[number] for number in found.outputs], eqns, name)
+
+
+def _taken_as_arrays(found: Cut) -> dict[int, list[int]]:
+    """By the number of an operation's result the operands that count as arrays, as if looked at.
+
+    These are matrices to be multiplied that are made of broadcasts alone, such as ``ones`` or an
+    outer product: the compiler would multiply what they are made of, in another order.  Broadcasts
+    of the product of matrices itself have each axis that is summed, and each other one of two.
+    """
+    summed = {
+        codes[0]: signature.params["axes"]
+        for signature, codes in zip(found.signatures, found.operands)
+        if signature.primitive is reduce_sum
+    }
+    taken: dict[int, list[int]] = {}
+    if not summed:
+        return taken
+    #: Of values that repeat elements the axes of what a broadcast repeats, else None.
+    repeated: dict[int, set[int] | None] = {}
+    number = 0
+    for signature, codes in zip(found.signatures, found.operands):
+        primitive, avals, result = signature.primitive, signature.avals, signature.results[0]
+        mine = [k for k, code in enumerate(codes) if code in repeated]
+        wide = {k for k, size in enumerate(result.shape) if size != 1}
+        if primitive in (broadcast_in_dim, reindex):
+            taken[number] = mine[:1]
+        elif primitive is mul and number in summed and signature.out_bytes <= SMALL_BYTES:
+            axes = wide.intersection(summed[number])
+            used = [repeated.get(code, wide) or set() for code in codes]
+            covered = wide <= set().union(*used)
+            taken[number] = [k for k in mine if not (covered and axes <= used[k])]
+        moves = isinstance(primitive, (Elementwise, Reindexing, ReindexReduce))
+        sums = isinstance(primitive, ReindexReduce) and result.size < avals[0].size
+        if primitive is broadcast_in_dim:
+            dims = zip(signature.params["dims"], avals[0].shape, strict=True)
+            repeated[number] = {k for k, size in dims if size != 1}
+        elif moves and mine and not sums and len(mine) == sum([bool(a.shape) for a in avals]):
+            repeated[number] = None
+        number += len(signature.results)
+    return taken
 
 
 def _filled(x: Atom, signature: Signature, eqns: list[Eqn]) -> Atom:

@@ -22,7 +22,6 @@ from functrax.backends.reference import strided
 from functrax.backends.reference.deferred import Deferred
 from functrax.backends.reference.reference_device import rule_of
 from functrax.core.ir.jaxpr import Atom, Eqn, Jaxpr, Literal
-from functrax.core.prims.arithmetic import abs_
 from functrax.core.prims.cumulative import cumsum
 from functrax.core.prims.mapped import Update, scatter
 from functrax.core.prims.reduce import ReindexReduce, reduce_prod, reduce_sum
@@ -155,6 +154,6 @@ def _terms(eqn: Eqn, operands: Sequence[Any], summed: int) -> Any:
 
 def _magnitude(x: Any) -> Any:
     """The magnitudes of the terms of a value, not computed if that is put off."""
-    if type(x) is not Deferred:
-        return strided.elementwise(abs_, [np.asarray(x)], {}) if np.ndim(x) else np.abs(x)
-    return x.map_factors(_magnitude)
+    if type(x) is Deferred:
+        return x.map_factors(_magnitude)
+    return np.broadcast_to(np.abs(strided.core(x)), x.shape) if np.ndim(x) else np.abs(x)

@@ -253,7 +253,7 @@ def test_what_was_not_used_for_longest_goes_first(root):
     now = time.time()
     for n, key in enumerate(keys):
         cache.put(key, CODE)
-        os.utime(entry_file(root, key), (now - 1000 + n, now - 1000 + n))
+        os.utime(entry_file(root, key), (now - 10_000 + n, now - 10_000 + n))
     assert len(files(root)) == 16 and cache.stats.evicted == 0
     assert cache.get(keys[0]) is not None  # now the last
     cache.put(KEY, CODE)

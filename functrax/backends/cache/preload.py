@@ -69,12 +69,15 @@ class Preload:
     """What a thread loads.
 
     Args:
-      steps: what to call, in this order.
+      steps: what to call, in this order; a number says to wait until :meth:`ready`, and then so
+        many seconds.
       later: what to call after that, and while it is not to rest.
     """
 
     def __init__(
-        self, steps: Sequence[Callable[[], object]], later: Sequence[Callable[[], object]] = ()
+        self,
+        steps: Sequence[Callable[[], object] | float],
+        later: Sequence[Callable[[], object]] = (),
     ) -> None:
         self._steps, self._later = steps, later
         self._rest_until = 0.0
@@ -100,13 +103,8 @@ class Preload:
             self._thread.join()
 
     def ready(self) -> None:
-        """Let the thread go on behind :meth:`wait`."""
+        """Let the thread go on behind a number."""
         self._ready.set()
-
-    def wait(self, delay: float) -> None:
-        """A step: wait until :meth:`ready`, and then so many seconds."""
-        self._ready.wait()
-        self._stop.wait(delay)
 
     def rest(self, seconds: float) -> None:
         """Begin no later step for so many seconds."""
@@ -120,7 +118,11 @@ class Preload:
             if self._stop.is_set():
                 return
             try:
-                step()
+                if isinstance(step, float):
+                    self._ready.wait()
+                    self._stop.wait(step)
+                else:
+                    step()
             except Exception:  # it is raised again where the module is needed
                 return
             age()
@@ -143,11 +145,10 @@ def start() -> None:
         llvm.append(lambda: generator().warm_up())
     modules = [partial(import_module, name) for name in MODULES]
     more = [partial(import_module, name) for name in MORE_MODULES]
-    ready, later = partial(_ready, _DELAY), partial(_ready, _REST)
     _preload = Preload(
-        (ready, _look_for_programs, later, *modules, *llvm)
+        (_DELAY, _look_for_programs, _REST, *modules, *llvm)
         if warm
-        else (*llvm, ready, _look_for_programs, *modules),
+        else (*llvm, _DELAY, _look_for_programs, *modules),
         more,
     )
     _preload.start()
@@ -163,11 +164,6 @@ def compiling() -> None:
     """A program is compiled now: it imports what it needs, and waits for nothing else."""
     if _preload is not None:
         _preload.rest(_REST)
-
-
-def _ready(delay: float) -> None:
-    assert _preload is not None, "it was started"
-    _preload.wait(delay)
 
 
 def _look_for_programs() -> None:

@@ -206,20 +206,6 @@ class _Family:
         self.plans: list[Plan] = []
         self.tries = REMEMBERED
 
-    def planned(self, numbers: Sequence[Any]) -> Program | None:
-        """The program of a member, by a plan that holds for it."""
-        for plan in self.plans:
-            program = plan.program(numbers)
-            if program is not None:
-                if plan is not self.plans[0]:
-                    self.plans = [plan, *[p for p in self.plans if p is not plan]]
-                return program
-        return None
-
-    def add(self, numbers: Sequence[Any], program: Program) -> None:
-        """Remember a member that was compiled by itself."""
-        self.members = [*self.members[1 - REMEMBERED :], (numbers, weakref.ref(program))]
-
     def confirmed(self, plan: Plan) -> bool | None:
         """Whether a plan makes of a member what that was compiled to; None if it holds for none."""
         for numbers, program in reversed(self.members):
@@ -268,11 +254,19 @@ class Member:
 
     def planned(self) -> Program | None:
         """What a plan makes of it, if one holds for it."""
-        return self._family.planned(self.numbers)
+        plans = self._family.plans
+        for plan in plans:
+            program = plan.program(self.numbers)
+            if program is not None:
+                if plan is not plans[0]:
+                    self._family.plans = [plan, *[p for p in plans if p is not plan]]
+                return program
+        return None
 
     def add(self, program: Program) -> None:
-        """Remember what it was compiled to."""
-        self._family.add(self.numbers, program)
+        """Remember what it was compiled to by itself."""
+        earlier = self._family.members[1 - REMEMBERED :]
+        self._family.members = [*earlier, (self.numbers, weakref.ref(program))]
 
     def plan(self, compiled: Callable[[], Program]) -> Program | None:
         """Make a plan that holds for it, if that is worth it and possible; what that makes of it.

@@ -77,23 +77,18 @@ def record(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) ->
     if simpler is not None:
         return concrete(simpler)
     signature = signature_of(primitive, options.strict, [x.aval for x in args], params)
+    single = type(signature.types) is ShapedArray
     if native.extension is None:
-        return _at_once(signature, args)
-    found = native.extension.eager_node(signature, args, current_source())
+        operands = [x.buffer if type(x) is ConcreteArray else x.val for x in args]
+        out = eager_run.operation(signature, operands)
+        found = [out] if single else out
+    else:
+        found = native.extension.eager_node(signature, args, current_source())
     results = [ConcreteArray(x, aval) for x, aval in zip(found, signature.results, strict=True)]
-    return results[0] if type(signature.types) is ShapedArray else results
+    return results[0] if single else results
 
 
 EVAL.executor = record
-
-
-def _at_once(signature: Signature, args: Sequence[Any]) -> Any:
-    """The arrays of an operation's results, with the bits that it has where it is recorded."""
-    operands = [x.buffer if type(x) is ConcreteArray else x.val for x in args]
-    out = eager_run.operation(signature, operands)
-    if type(signature.types) is ShapedArray:
-        return ConcreteArray(out, signature.types)
-    return [ConcreteArray(x, aval) for x, aval in zip(out, signature.results, strict=True)]
 
 
 def records() -> bool:

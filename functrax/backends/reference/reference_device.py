@@ -3,13 +3,11 @@
 Each operation is run by a *rule*, chosen once per primitive (:func:`rule_of`).  Most rules call
 the primitive's NumPy reference.  The others see to memory, for the product that is summed in a
 matrix product or a convolution is too large to be stored: windows stay strided views
-(``backends/reference/strided.py``), products of values that repeat elements are put off
-(``backends/reference/deferred.py``), and sums of these are contractions
-(``backends/reference/numpy_contraction.py``).  Raw values are NumPy arrays, NumPy scalars
-(literals) and :class:`Deferred`; nobody ever writes to any of them.
+(``backends/reference/strided.py``), products of values that repeat elements are put off, and sums
+of these are contractions (``backends/reference/deferred.py``).  Raw values are NumPy arrays, NumPy
+scalars (literals) and :class:`Deferred`; nobody ever writes to any of them.
 
-A compiled program is a list of steps over numbered slots (:class:`Program`).  Eager operations
-and programs use the same rules, so they give the same bits.
+Eager operations and programs (:class:`Program`) use the same rules, so they give the same bits.
 """
 
 from __future__ import annotations
@@ -22,15 +20,14 @@ import numpy as np
 
 from functrax.backends.device import Device, Executable, register
 from functrax.backends.reference import nan_check, strided
-from functrax.backends.reference.deferred import Deferred, defer
-from functrax.backends.reference.numpy_contraction import accumulator, contract
+from functrax.backends.reference.deferred import Deferred, accumulator, contract, defer
 from functrax.core.index.map import IndexMap
-from functrax.core.ir.jaxpr import Atom, Eqn, Jaxpr, Literal
+from functrax.core.ir.jaxpr import Atom, Jaxpr, Literal, Var
 from functrax.core.prims.arithmetic import mul
 from functrax.core.prims.mapped import reindex, reindex_reduce
 from functrax.core.prims.reduce import reduce_or, reduce_sum, wider
 from functrax.core.prims.slicing import pad
-from functrax.core.tracing.primitive import Elementwise, Primitive
+from functrax.core.tracing.primitive import Primitive
 from functrax.core.tracing.trace import current_source
 
 #: Takes a primitive, its raw operands and its parameters; returns a raw result, or a list.
@@ -63,25 +60,10 @@ def _call(primitive: Primitive, values: Sequence[Any], params: dict[str, Any]) -
     return list(primitive.reference(*values, **params))
 
 
-def _is_small(values: Sequence[Any]) -> bool:
-    """Whether the operands, which have one shape, are arrays that need no care."""
-    for x in values:
-        if type(x) is np.ndarray and x.ndim:
-            return x.size <= strided.SMALL
-    return False
-
-
-def _elementwise(primitive: Primitive, values: Sequence[Any], params: dict[str, Any]) -> Any:
-    if _is_small(values):
-        return primitive.reference(*values, **params)
-    operands = [x.materialize() if type(x) is Deferred else x for x in values]
-    return strided.elementwise(primitive, operands, params)
-
-
 def _mul(primitive: Primitive, values: Sequence[Any], params: dict[str, Any]) -> Any:
     """A product, which may be put off."""
     out = defer(values)
-    return _elementwise(primitive, values, params) if out is None else out
+    return _plain(primitive, values, params) if out is None else out
 
 
 def _reindex(primitive: Primitive, values: Sequence[Any], params: dict[str, Any]) -> Any:
@@ -145,83 +127,44 @@ def rule_of(primitive: Primitive) -> Rule:
     """
     rule = _rule_cache.get(primitive)
     if rule is None:
-        elementwise = isinstance(primitive, Elementwise) and not primitive.multiple_results
-        default = _elementwise if elementwise else _plain
-        if getattr(primitive, "takes_deferred", False):
-            default = _call
+        default = _call if getattr(primitive, "takes_deferred", False) else _plain
         rule = _rule_cache[primitive] = _RULES.get(primitive, default)
     return rule
 
 
 class Program:
-    """A program made ready: operands are slots, and values are dropped after their last use."""
-
-    __slots__ = ("_empty", "_num_inputs", "_outputs", "_steps")
+    """A program made ready: values are dropped after their last use."""
 
     def __init__(self, jaxpr: Jaxpr) -> None:
-        slots: dict[Atom, int] = {}
-        self._empty: list[Any] = []
-        for v in jaxpr.invars:
-            self._new_slot(slots, v, None)
-        self._num_inputs = len(slots)
-        last_use = self._last_uses(jaxpr)
-        self._steps = [self._step(eqn, n, slots, last_use) for n, eqn in enumerate(jaxpr.eqns)]
-        self._outputs = [self._slot(slots, x) for x in jaxpr.outvars]
-
-    def _new_slot(self, slots: dict[Atom, int], x: Atom, value: Any) -> int:
-        slot = slots[x] = len(self._empty)
-        self._empty.append(value)
-        return slot
-
-    def _slot(self, slots: dict[Atom, int], x: Atom) -> int:
-        if x in slots:
-            return slots[x]
-        assert isinstance(x, Literal), "an equation uses a variable that nothing defines"
-        return self._new_slot(slots, x, x.val)
-
-    @staticmethod
-    def _last_uses(jaxpr: Jaxpr) -> dict[Atom, int]:
-        """The number of the equation after which a variable is not needed."""
         last: dict[Atom, int] = {}
         for n, eqn in enumerate(jaxpr.eqns):
             last.update(dict.fromkeys((*eqn.outvars, *eqn.invars), n))
-        last.update(dict.fromkeys(jaxpr.outvars, len(jaxpr.eqns)))
-        return last
-
-    def _step(
-        self, eqn: Eqn, number: int, slots: dict[Atom, int], last_use: dict[Atom, int]
-    ) -> tuple[Any, ...]:
-        inputs = [self._slot(slots, x) for x in eqn.invars]
-        outputs = [self._new_slot(slots, v, None) for v in eqn.outvars]
-        done = {
-            slots[x]
-            for x in (*eqn.invars, *eqn.outvars)
-            if last_use[x] == number and not isinstance(x, Literal)
-        }
-        primitive = eqn.primitive
-        output = outputs if primitive.multiple_results else outputs[0]
-        return rule_of(primitive), primitive, dict(eqn.params), inputs, output, tuple(done), eqn
+        for x in jaxpr.outvars:
+            last.pop(x, None)
+        done: list[list[Atom]] = [[] for _ in jaxpr.eqns]
+        for x, n in last.items():
+            if type(x) is Var:
+                done[n].append(x)
+        self._invars, self._outvars = jaxpr.invars, jaxpr.outvars
+        self._steps = [
+            (rule_of(eqn.primitive), eqn, dict(eqn.params), after)
+            for eqn, after in zip(jaxpr.eqns, done, strict=True)
+        ]
 
     def __call__(self, values: Sequence[Any]) -> list[Any]:
-        assert len(values) == self._num_inputs, "a program was given the wrong number of inputs"
-        env = self._empty.copy()
-        env[: self._num_inputs] = values
+        env: dict[Atom, Any] = dict(zip(self._invars, values, strict=True))
         checked = nan_check.enabled()
         with np.errstate(all="ignore"):
-            for rule, primitive, params, inputs, output, done, eqn in self._steps:
-                operands = [env[i] for i in inputs]
-                out = rule(primitive, operands, params)
+            for rule, eqn, params, done in self._steps:
+                operands = [x.val if type(x) is Literal else env[x] for x in eqn.invars]
+                out = rule(eqn.primitive, operands, params)
                 if checked:
-                    nan_check.check(primitive, operands, out, eqn.source)
-                if type(output) is int:
-                    env[output] = out
-                else:
-                    for slot, value in zip(output, out, strict=True):
-                        env[slot] = value
-                for slot in done:
-                    env[slot] = None
-        results = [env[i] for i in self._outputs]
-        return [_raw(x) for x in results]
+                    nan_check.check(eqn.primitive, operands, out, eqn.source)
+                outs = out if eqn.primitive.multiple_results else [out]
+                env.update(zip(eqn.outvars, outs, strict=True))
+                for x in done:
+                    del env[x]
+        return [_raw(x.val if type(x) is Literal else env[x]) for x in self._outvars]
 
 
 class ReferenceDevice(Device):

@@ -5,7 +5,6 @@ arrays take the memory of what they repeat, and their strides say which axes the
 :func:`used_axes`.  The functions here do what the primitives' references do, with the same
 results, without copying out the repetition:
 
-- :func:`elementwise` works on the part that is not repeated (:func:`core`);
 - :func:`reindex` makes of an affine index map a strided view of the array, padded with the fill
   value;
 - :func:`scatter_add` is the transpose of the latter: it adds whole slices.
@@ -30,7 +29,6 @@ from functrax.core.index.in_numpy import strided_view
 from functrax.core.index.map import IndexMap
 from functrax.core.index.map_form import affine_row
 from functrax.core.records import record
-from functrax.core.tracing.primitive import Primitive
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -49,9 +47,9 @@ def used_axes(x: Array) -> Shape:
     return tuple([k for k, (n, s) in enumerate(zip(x.shape, x.strides)) if s and n != 1])
 
 
-def core(x: Array, axes: Sequence[int] | None = None) -> Array:
-    """The part of ``x`` that is not repeated: size 1 along all axes but ``axes`` (used ones)."""
-    kept = used_axes(x) if axes is None else axes
+def core(x: Array) -> Array:
+    """The part of ``x`` that is not repeated: size 1 along all axes but the used ones."""
+    kept = used_axes(x)
     return x[tuple([slice(None) if k in kept else slice(0, 1) for k in range(x.ndim)])]
 
 
@@ -62,21 +60,6 @@ def distinct(x: Array) -> int:
     span: int = sum((n - 1) * abs(s) for n, s in zip(x.shape, x.strides))
     volume: int = math.prod(x.shape[k] for k in used_axes(x))
     return min(span // max(x.itemsize, 1) + 1, volume)
-
-
-def elementwise(primitive: Primitive, values: Sequence[Any], params: dict[str, Any]) -> Any:
-    """An elementwise operation; axes along which all operands are repeated stay repeated."""
-    arrays = [v for v in values if type(v) is np.ndarray and v.ndim]
-    if arrays and arrays[0].size > SMALL and all(0 in v.strides for v in arrays):
-        shape = arrays[0].shape
-        used = {k for v in arrays for k in used_axes(v)}
-        if len(used) < len(shape) - shape.count(1):
-            parts = [
-                core(v, tuple(used)) if type(v) is np.ndarray and v.ndim else v for v in values
-            ]
-            return np.broadcast_to(primitive.reference(*parts, **params), shape)
-    out = primitive.reference(*values, **params)
-    return out if type(out) is np.ndarray else np.asarray(out)
 
 
 def groups(old: Shape, new: Shape) -> Iterator[tuple[range, range]]:

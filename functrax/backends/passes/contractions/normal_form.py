@@ -31,7 +31,7 @@ from functrax.backends.passes.contractions.terms import (
     terms_of,
 )
 from functrax.backends.passes.groups import contraction
-from functrax.backends.reference.numpy_contraction import accumulator
+from functrax.backends.reference.deferred import accumulator
 from functrax.core.index.expr import as_expr
 from functrax.core.index.map import IndexMap
 from functrax.core.ir.jaxpr import Atom, Eqn, Jaxpr, Literal

@@ -137,19 +137,19 @@ class CpuDevice(Device):
             return executable_of(program)(values)
         if not options.strict:
             return _reference.apply(primitive, values, params)
-        compile_ = self._compiled_once
         with np.errstate(all="ignore"):
-            out = single_operations.run(primitive, values, params, compile_, _reference.apply)
+            out = single_operations.run(primitive, values, params, _compiled_once)
         if nan_check.enabled():
             nan_check.blame(primitive, values, out, params, _reference.apply)
             nan_check.check(primitive, values, out, current_source())
         return out
 
-    def _compiled_once(self, jaxpr: Jaxpr) -> Executable:
-        """A program of one operation; its results are checked by the caller."""
-        from functrax.backends.compilation.compiler import compile_program
 
-        return load(compile_program(jaxpr).program)
+def _compiled_once(jaxpr: Jaxpr) -> Executable:
+    """A program of one operation; its results are checked by the caller."""
+    from functrax.backends.compilation.compiler import compile_program
+
+    return load(compile_program(jaxpr).program)
 
 
 register("llvm", CpuDevice())

@@ -26,6 +26,7 @@ import stat
 import struct
 import sys
 import time
+from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
 from typing import Final
@@ -373,17 +374,13 @@ def _check_owner(status: os.stat_result, path: str) -> None:
 
 
 def _touch(file: int) -> None:
-    try:
+    with suppress(OSError):  # a disk that is read only; the entry may be evicted earlier
         os.utime(file)
-    except OSError:
-        return  # a disk that is read only; the entry may be evicted earlier
 
 
 def _unlink(name: str, directory: _Directory) -> None:
-    try:
+    with suppress(OSError):  # somebody else did, or it stays
         os.unlink(name, dir_fd=directory.fd)
-    except OSError:
-        return  # somebody else did, or it stays
 
 
 def default_directory() -> str | None:

@@ -116,7 +116,9 @@ def _recipe(function: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[An
         rest = iter(tracers)
 
         def place(x: Any) -> Any:
-            return x if _array_in(x) is None else _in_place_of(x, next(rest))
+            if _array_in(x) is None:
+                return x
+            return type(x)(next(rest)) if type(x) in _wrappers else next(rest)
 
         given = [place(x) for x in args]  # before those that have names, as `arrays` are
         out = function(*given, **{k: place(x) for k, x in kwargs.items()})
@@ -145,10 +147,6 @@ def _array_in(x: Any) -> ConcreteArray | None:
     """The array that an argument is, or holds."""
     found = x.words if type(x) in _wrappers else x
     return found if type(found) is ConcreteArray else None
-
-
-def _in_place_of(x: Any, array: Any) -> Any:
-    return type(x)(array) if type(x) in _wrappers else array
 
 
 def written(

@@ -248,8 +248,7 @@ def operation(signature: Signature, operands: list[Any]) -> Any:
             return rule_of(primitive)(primitive, operands, params)
         if signature.shares and 0 < operands[0].size <= SMALL:
             return _in_room(signature, np.asarray(operands[0]))
-        reference = device_of("interp").apply
-        return single_operations.run(primitive, operands, params, _compile_one, reference)
+        return single_operations.run(primitive, operands, params, _compile_one)
 
 
 def _in_room(signature: Signature, x: np.ndarray[Any, Any]) -> Any:

@@ -21,6 +21,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from functrax.backends.device import Executable, device_of
 from functrax.backends.reference.deferred import Deferred, defer
 from functrax.core.ir.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
 from functrax.core.options.config import compile_context
@@ -35,7 +36,6 @@ from functrax.core.types.aval import ShapedArray
 #: A number ``("number", dtype, bytes)``, an input ``("input", dtype, shape, dims, whole shape)``,
 #: or an operation ``(primitive, parameters, operands)``.
 Description: TypeAlias = tuple[Any, ...]
-Executable: TypeAlias = Callable[[Sequence[Any]], list[Any]]
 
 
 def run(
@@ -43,7 +43,6 @@ def run(
     values: Sequence[Any],
     params: dict[str, Any],
     compile_: Callable[[Jaxpr], Executable],
-    reference: Callable[[Primitive, Sequence[Any], dict[str, Any]], Any],
 ) -> Any:
     """The result of an operation, or a list of results; the same bits as in a compiled program.
 
@@ -52,8 +51,8 @@ def run(
       values: its raw operands.
       params: its parameters.
       compile_: makes a program without constants callable.
-      reference: runs operations that are no matter of the compiler.
     """
+    reference = device_of("interp").apply  # of operations that are no matter of the compiler
     if isinstance(primitive, Reindexing) or getattr(primitive, "takes_deferred", False):
         return reference(primitive, values, params)
     if primitive is mul and all(x.dtype in dtypes.SCALAR for x in values):

@@ -100,11 +100,6 @@ class Window:
     start: Shape
     matrix: tuple[Shape, ...]
 
-    @property
-    def is_padded(self) -> bool:
-        """Whether the array is not taken as it is."""
-        return any(self.low) or any(self.high) or any(s != 1 for s in self.step)
-
 
 @functools.lru_cache(maxsize=4096)
 def window_of(index_map: IndexMap) -> Window | None:
@@ -180,7 +175,7 @@ def reindex(
     window = window_of(index_map)
     if window is None:
         return index_map.gather(x, indices, fill.val)
-    if window.is_padded:
+    if any((*window.low, *window.high)) or any(step != 1 for step in window.step):
         interior = tuple(step - 1 for step in window.step)
         x = pad_reference(x, low=window.low, high=window.high, interior=interior, fill=fill)
     begin: list[Any] = [slice(first, None) for first in window.start]

@@ -155,5 +155,5 @@ def _terms(eqn: Eqn, operands: Sequence[Any], summed: int) -> Any:
 def _magnitude(x: Any) -> Any:
     """The magnitudes of the terms of a value, not computed if that is put off."""
     if type(x) is Deferred:
-        return x.map_factors(_magnitude)
+        return Deferred([_magnitude(factor) for factor in x.factors])
     return np.broadcast_to(np.abs(strided.core(x)), x.shape) if np.ndim(x) else np.abs(x)

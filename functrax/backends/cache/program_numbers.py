@@ -141,7 +141,6 @@ class Rebuilt:
 
     def __init__(self, numbers: Sequence[Any]) -> None:
         self._numbers = iter(numbers)
-        self._literals: dict[Any, Literal] = {}
 
     def program(self, jaxpr: Jaxpr) -> Jaxpr:
         """The program."""

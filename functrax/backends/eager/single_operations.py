@@ -63,7 +63,8 @@ def run(
     key = _operation(primitive, params, values, inputs)
     executable = _executable(key, compile_, compile_context())
     if executable is None:
-        return reference(primitive, [_dense(x) for x in values], params)
+        dense = [x if isinstance(x, np.generic) else np.asarray(x, order="C") for x in values]
+        return reference(primitive, dense, params)  # as a compiled program would call it
     out = executable(inputs)
     return out if primitive.multiple_results else out[0]
 
@@ -71,11 +72,6 @@ def run(
 def is_compiled(primitive: Primitive, avals: Sequence[ShapedArray], params: dict[str, Any]) -> bool:
     """Whether the compiler has code for an operation on arrays."""
     return _is_compiled(_equation(primitive, [Var(a) for a in avals], params))
-
-
-def _dense(x: Any) -> Any:
-    """A value as a compiled program would hand it to the reference."""
-    return x if isinstance(x, np.generic) else np.asarray(x, order="C")
 
 
 def _operation(

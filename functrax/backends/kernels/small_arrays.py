@@ -34,7 +34,7 @@ from functrax.core.prims.lowered_reductions import Carried, Reduction
 from functrax.core.prims.mapped import reindex
 from functrax.core.prims.reduce import ReindexReduce
 from functrax.core.prims.reindex import Reindexing, iota
-from functrax.core.prims.slicing import concatenate, pad
+from functrax.core.prims.slicing import concatenate
 from functrax.core.records import record
 from functrax.core.scalars.scalar import Builder, Scalar
 from functrax.core.tracing.primitive import Elementwise
@@ -148,7 +148,7 @@ class SmallArrays:
             params["fill"] = Literal(np.int64(fill), ShapedArray((), np.int64))
         operands = [self.numbers(x, env) for x in eqn.invars]
         if primitive is reindex:
-            out = strided.reindex(operands[0], [], params["map"], params["fill"], pad.reference)
+            out = strided.reindex(operands[0], [], params["map"], params["fill"])
         else:
             out = eqn.primitive.reference(*operands, **params)
         return np.asarray(out, np.int64)

@@ -14,7 +14,7 @@ the same bits whether it is run at once or operation by operation.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -54,13 +54,6 @@ class Deferred:
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         value = self.materialize()
         return np.array(value, dtype) if copy or dtype not in (None, value.dtype) else value
-
-    def map_factors(self, function: Callable[[Array], Array]) -> Deferred:
-        """The product of what a function makes of each factor."""
-        return Deferred([function(x) for x in self.factors])
-
-    def __repr__(self) -> str:
-        return f"Deferred({self.dtype}{list(self.shape)})"
 
 
 def defer(values: Sequence[Any]) -> Deferred | None:

@@ -12,7 +12,6 @@ Eager operations and programs (:class:`Program`) use the same rules, so they giv
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
@@ -21,12 +20,10 @@ import numpy as np
 from functrax.backends.device import Device, Executable, register
 from functrax.backends.reference import nan_check, strided
 from functrax.backends.reference.deferred import Deferred, accumulator, contract, defer
-from functrax.core.index.map import IndexMap
 from functrax.core.ir.jaxpr import Atom, Jaxpr, Literal, Var
 from functrax.core.prims.arithmetic import mul
 from functrax.core.prims.mapped import reindex, reindex_reduce
 from functrax.core.prims.reduce import reduce_or, reduce_sum, wider
-from functrax.core.prims.slicing import pad
 from functrax.core.tracing.primitive import Primitive
 from functrax.core.tracing.trace import current_source
 
@@ -68,7 +65,7 @@ def _mul(primitive: Primitive, values: Sequence[Any], params: dict[str, Any]) ->
 
 def _reindex(primitive: Primitive, values: Sequence[Any], params: dict[str, Any]) -> Any:
     x, *indices = [np.asarray(v.materialize() if type(v) is Deferred else v) for v in values]
-    return strided.reindex(x, indices, params["map"], params["fill"], pad.reference)
+    return strided.reindex(x, indices, params["map"], params["fill"])
 
 
 def _reduce_sum(primitive: Primitive, values: Sequence[Any], params: dict[str, Any]) -> Any:
@@ -94,7 +91,7 @@ def _reindex_reduce(primitive: Primitive, values: Sequence[Any], params: dict[st
     if params["op"] != "add" or values[0].dtype == np.bool_ or empty:
         return _plain(primitive, values, params)
     x = values[0]
-    smaller, kept = _used_part(index_map)
+    smaller, kept = index_map.drop_unused_dims()
     if type(x) is Deferred:
         part: Any = contract(x, kept)
     else:
@@ -103,11 +100,6 @@ def _reindex_reduce(primitive: Primitive, values: Sequence[Any], params: dict[st
         part = part.astype(accumulator({x.dtype}), copy=False)
     indices = [v.materialize() if type(v) is Deferred else np.asarray(v) for v in values[1:]]
     return np.asarray(strided.scatter_add(part, indices, smaller)).astype(x.dtype, copy=False)
-
-
-@functools.lru_cache(maxsize=4096)
-def _used_part(index_map: IndexMap) -> tuple[IndexMap, tuple[int, ...]]:
-    return index_map.drop_unused_dims()
 
 
 _RULES: dict[Primitive, Rule] = {

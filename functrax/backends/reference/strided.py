@@ -28,6 +28,7 @@ from functrax.core.index.expr import Condition, FloorDiv, Mod
 from functrax.core.index.in_numpy import strided_view
 from functrax.core.index.map import IndexMap
 from functrax.core.index.map_form import affine_row
+from functrax.core.prims.slicing import pad
 from functrax.core.records import record
 
 if TYPE_CHECKING:
@@ -160,9 +161,7 @@ def _is_divisible(condition: Condition, quotient: FloorDiv) -> bool:
     return ((rest.expr - quotient.expr) % divisor).as_int() == 0
 
 
-def reindex(
-    x: Array, indices: Sequence[Array], index_map: IndexMap, fill: Any, pad_reference: Any
-) -> Array:
+def reindex(x: Array, indices: Sequence[Array], index_map: IndexMap, fill: Any) -> Array:
     """``O[o] = x[f(o)]``, or ``fill`` where ``o`` is not valid.
 
     Args:
@@ -170,14 +169,13 @@ def reindex(
       indices: the extra operands of the map.
       index_map: the map ``f``.
       fill: a literal of the dtype of ``x``.
-      pad_reference: the NumPy meaning of ``pad``.
     """
     window = window_of(index_map)
     if window is None:
         return index_map.gather(x, indices, fill.val)
     if any((*window.low, *window.high)) or any(step != 1 for step in window.step):
         interior = tuple(step - 1 for step in window.step)
-        x = pad_reference(x, low=window.low, high=window.high, interior=interior, fill=fill)
+        x = pad.reference(x, low=window.low, high=window.high, interior=interior, fill=fill)
     begin: list[Any] = [slice(first, None) for first in window.start]
     corner = x[(*begin, ...)]  # an array at rank 0 too
     strides = [

@@ -19,7 +19,7 @@ Start at :func:`emit_kernel`.
 from __future__ import annotations
 
 from functrax.backends.llvm.addresses import Memory, memory_type
-from functrax.backends.llvm.instructions import definitions
+from functrax.backends.llvm.instructions import FMA, REMAINDER
 from functrax.backends.llvm.loads import Loads
 from functrax.backends.llvm.nodes import Nodes
 from functrax.backends.llvm.statements import Statements
@@ -91,7 +91,7 @@ class _Emitter:
         called = "\n".join(self.math.texts.values())
         fence = ["  fence seq_cst"] if self.stores.streams else []
         parts = [
-            definitions(text + called),
+            _definitions(text + called),
             called,
             f"define void @{NAME}(ptr %buffers, ptr %numbers, i64 %begin, i64 %end) nounwind {{",
             "entry:",
@@ -105,3 +105,12 @@ class _Emitter:
         ]
         lines = "\n".join(p for p in parts if p) + "\n"
         return Emitted(lines, tuple(w.numbers), tuple(w.functions.items()))
+
+
+def _definitions(text: str) -> str:
+    """The functions of exact arithmetic that a text calls."""
+    if FMA not in text and REMAINDER not in text:
+        return ""
+    from functrax.backends.llvm.functions.exact import definitions  # which few programs need
+
+    return definitions(text)

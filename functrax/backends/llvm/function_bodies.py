@@ -8,7 +8,7 @@ Start at :meth:`FunctionBody.write`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from functrax.backends.kernels.ir import ordered
@@ -59,6 +59,14 @@ class FunctionBody:
             self._branch(list(tests.values()), choices)
         self._compute(nodes)
 
+    def function(self, name: str, taken: Sequence[str], root: Scalar) -> str:
+        """The text of a function of the module that gives a value of its parameters' dtype."""
+        self.write(root)
+        type_ = llvm_type(root.dtype, self.lanes)
+        operands = ", ".join(f"{type_} {x}" for x in taken)
+        head = f"define internal {type_} @{name}({operands}) nounwind {{"
+        return "\n".join([head, "entry:", *self.lines, f"  ret {type_} {self.name(root)}", "}"])
+
     def _compute(self, nodes: Iterable[Scalar]) -> None:
         for node in nodes:
             if node.op != "const" and id(node) not in self.names:
@@ -68,7 +76,7 @@ class FunctionBody:
 
     def _branch(self, tests: list[Scalar], choices: list[Scalar]) -> None:
         """The values of choices: the unlikely ones are computed if a lane wants one."""
-        holds = [self._any(self.name(x)) for x in tests]
+        holds = [self.any(self.name(x)) for x in tests]
         while len(holds) > 1:
             name = self._fresh()
             self.lines.append(f"  {name} = or i1 {holds.pop()}, {holds.pop()}")
@@ -89,7 +97,8 @@ class FunctionBody:
             self.lines.append(f"  {name} = phi {type_} [ {usual}, %entry ], [ {value}, %rare ]")
             self.names[id(node)] = name
 
-    def _any(self, name: str) -> str:
+    def any(self, name: str) -> str:
+        """Whether a bool is true in a lane."""
         if self.lanes == 1:
             return name
         out, type_ = self._fresh(), f"<{self.lanes} x i1>"

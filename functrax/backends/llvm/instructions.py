@@ -9,25 +9,24 @@ filled in.
 Only instructions and intrinsics which become instructions on every target are written: an
 intrinsic that the target lacks would end the process.  LLVM declares intrinsics itself; the
 remainder of floats, which needs a loop, and a product and a sum that are rounded once, where that
-is no instruction, are functions of our own, which :func:`definitions` adds to a module that calls
-them.
+is no instruction, are functions of our own (``llvm/functions/exact.py``).
 
 Start at :func:`emit`; ``_RULES`` lists the operations.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from functrax.backends.llvm.conversions import bitcast, convert
-from functrax.backends.llvm.functions.fma import BY_INTEGERS, FMA, fma_function
-from functrax.backends.llvm.functions.remainder import REMAINDER, remainder_function
 from functrax.backends.llvm.templates import REGISTERS, Template, llvm_type
 from functrax.backends.targets import target
 from functrax.core.scalars.scalar import Scalar
 
+#: What the names of functions of ours begin with; then come the dtype and the number of lanes.
+FMA: Final = "functrax.fma"
+REMAINDER: Final = "functrax.rem"
 #: Powers of two that numbers are multiplied with are larger than minus this.
 _MOST_POWER: Final = 1 << 20
 
@@ -289,25 +288,3 @@ def emit(
         lines.append(f"  {name} = {line.format(*names)}")
         names.append(name)
     return names[template[1]]
-
-
-def definitions(text: str) -> str:
-    """The functions of ours which a module's text calls, directly or by others of them."""
-    found = []
-    if REMAINDER in text:
-        used = _called(REMAINDER, text)
-        if any(name == "float32" for name, _ in used):  # which calls that of float64
-            used = sorted({*used, *(("float64", lanes) for _, lanes in used)})
-        fused = target().has_fma
-        found += [remainder_function(name, int(lanes), fused) for name, lanes in used]
-    if FMA in text or (found and not target().has_fma):
-        used = _called(FMA, "\n".join([text, *found]))
-        found += [fma_function(name, int(lanes)) for name, lanes in used]
-        if any(name == "float64" for name, _ in used):
-            found.append(BY_INTEGERS)
-    return "\n".join(found)
-
-
-def _called(prefix: str, text: str) -> list[tuple[str, str]]:
-    """Dtypes and numbers of lanes of the functions that are called."""
-    return sorted(set(re.findall(rf"call [^@]*@{prefix}\.(\w+)\.(\d+)\(", text)))

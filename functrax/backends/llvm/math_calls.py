@@ -82,11 +82,7 @@ def _function(name: str, op: str, dtype: np.dtype[Any], lanes: int) -> str:
     """The text of a function."""
     operands, root = _expression(op, dtype)
     body = FunctionBody(lanes)
-    type_ = llvm_type(dtype, lanes)
-    taken = ", ".join(f"{type_} {body.parameter(x)}" for x in operands)
-    body.write(root)
-    head = f"define internal {type_} @{name}({taken}) nounwind {{"
-    return "\n".join([head, "entry:", *body.lines, f"  ret {type_} {body.name(root)}", "}"])
+    return body.function(name, [body.parameter(x) for x in operands], root)
 
 
 @cache

@@ -16,7 +16,8 @@ import numpy as np
 import pytest
 
 from functrax.backends.llvm import instructions
-from functrax.backends.llvm.instructions import definitions, emit
+from functrax.backends.llvm.functions.exact import definitions
+from functrax.backends.llvm.instructions import emit
 from functrax.backends.llvm.templates import constant, llvm_type
 from functrax.backends.targets.x86_64 import KINDS
 from functrax.core.scalars.scalar import Builder, Scalar

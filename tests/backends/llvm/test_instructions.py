@@ -16,7 +16,8 @@ import numpy as np
 import pytest
 
 from functrax.backends.llvm import instructions
-from functrax.backends.llvm.instructions import OPERATIONS, definitions
+from functrax.backends.llvm.functions.exact import definitions
+from functrax.backends.llvm.instructions import OPERATIONS
 from functrax.backends.llvm.templates import constant, llvm_type
 from functrax.core.errors.typed import DTypeError
 from functrax.core.prims.fma_values import fma as rounded_once

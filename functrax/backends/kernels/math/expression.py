@@ -167,11 +167,11 @@ def fma(x: Expr, y: Operand, z: Operand) -> Expr:
     product = x * y
     total = z + product
     part = total - z
-    lost = (z - (total - part)) + (product - part) + _lost_of_product(x, y, product)
+    lost = (z - (total - part)) + (product - part) + lost_of_product(x, y, product)
     return total + where(abs(lost) < math.inf, lost, 0.0)
 
 
-def _lost_of_product(x: Expr, y: Expr, product: Expr) -> Expr:
+def lost_of_product(x: Expr, y: Expr, product: Expr) -> Expr:
     """What a product of float64 lost in rounding (Dekker, Numerische Mathematik 18, 1971).
 
     Where that overflows it is infinite or NaN.

@@ -27,6 +27,7 @@ FIXED = {
     "kernels/math/trigonometric.py": None,
     "libraries/linear_algebra_calls.py": {"_READS", "_WRITES"},
     "machine_code/joined_modules.py": None,
+    "machine_code/object_files.py": None,
     "machine_code/object_loader.py": None,
     "llvm/short_strides.py": {"_SIZES"},
     "llvm/functions/tile_sums.py": {"_ROWS_OF_POINTER"},

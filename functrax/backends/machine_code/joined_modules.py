@@ -11,21 +11,14 @@ Start at :func:`joined`.
 from __future__ import annotations
 
 import re
-import struct
 import sys
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
-from functrax.backends.machine_code.object_loader import (
-    EXECUTE,
-    FILE,
-    GLOBAL_FUNCTION,
-    IDENT,
-    RELA,
-    SECTION,
-    SYMBOL,
-    SYMTAB,
-)
+from functrax.backends.machine_code import object_files as elf
+from functrax.backends.machine_code.object_files import ObjectFile, Section, Symbol
+from functrax.backends.targets import target
+from functrax.backends.targets.dialect import need
 
 #: The line that begins a function: its name, and what follows it.
 _HEAD: Final = re.compile(r"^define void @([\w.]+)(\([^()]*\) nounwind) \{$", re.MULTILINE)
@@ -33,8 +26,7 @@ _HEAD: Final = re.compile(r"^define void @([\w.]+)(\([^()]*\) nounwind) \{$", re
 _KNOWN: Final = sys.platform not in ("darwin", "win32")
 #: In a file, tables begin at multiples of so many bytes.
 _ALIGNMENT: Final = 8
-_INFO, _HOME = 1, 3  # places in the record of a symbol
-_TYPE, _FLAGS, _OFFSET, _SIZE, _LINK, _TARGET = 1, 2, 4, 5, 6, 7  # in that of a section
+_TABLE: Final = 6  # the place in a file's header of where the table of sections begins
 
 
 def joinable(text: str) -> bool:
@@ -82,77 +74,44 @@ def parts(data: bytes, count: int) -> list[bytes]:
     Raises:
       ValueError: if they call what the object does not define, or are not all there.
     """
-    try:
-        joint = _Joint(data)
-        return [joint.part(n) for n in range(count)]
-    except (struct.error, KeyError) as error:
-        raise ValueError("object code that cannot be taken apart") from error
+    whole = ObjectFile(data, target().dialect.machine)
+    functions = {}
+    for symbol in whole.symbols[whole.sections[whole.table].info :]:  # that are no local ones
+        defined = symbol.info == elf.GLOBAL_FUNCTION and symbol.home != 0
+        need(defined, "it calls what it does not define")
+        functions[whole.name(symbol).decode().partition(".")[0]] = symbol
+    found = []
+    for prefix in map(_prefix, range(count)):
+        need(prefix[:-1] in functions, "it has not all functions")
+        function = functions[prefix[:-1]]
+        found.append(_part(whole, function._replace(name=function.name + len(prefix))))
+    return found
 
 
-class _Joint:
-    """An object file with several functions."""
+def _part(whole: ObjectFile, function: Symbol) -> bytes:
+    """The object file of one function of several, by the symbol that it has there."""
 
-    def __init__(self, data: bytes) -> None:
-        self._data = data
-        self._header = FILE.unpack_from(data)
-        if not self._header[0].startswith(IDENT):
-            raise ValueError("object code that is not ELF64")
-        start, count = self._header[6], self._header[12]
-        table = data[start : start + count * SECTION.size]
-        self._sections = list(SECTION.iter_unpack(table))
-        tables = [s for s in self._sections if s[_TYPE] == SYMTAB]
-        if len(tables) != 1:
-            raise ValueError("object code without one table of symbols")
-        self._symbols = tables[0]
-        records = list(SYMBOL.iter_unpack(self._content(self._symbols)))
-        first = self._symbols[_TARGET]  # of those that are no local ones
-        self._locals = records[:first]
-        names = self._content(self._sections[self._symbols[_LINK]])
-        self._functions = {}
-        for symbol in records[first:]:
-            if symbol[_INFO] != GLOBAL_FUNCTION or symbol[_HOME] == 0:
-                raise ValueError("object code that calls what it does not define")
-            name = names[symbol[0] : names.index(b"\0", symbol[0])].decode()
-            self._functions[name.partition(".")[0]] = symbol
+    def belongs(n: int, section: Section) -> bool:
+        if section.type == elf.RELA:
+            return section.info == function.home
+        return n == function.home or not section.flags & elf.EXECUTE
 
-    def _content(self, section: tuple[Any, ...]) -> bytes:
-        return self._data[section[_OFFSET] : section[_OFFSET] + section[_SIZE]]
-
-    def part(self, n: int) -> bytes:
-        """The object file of one function, under its own name."""
-        prefix = _prefix(n)
-        name, *about = self._functions[prefix.removesuffix(".")]
-        home = about[_HOME - 1]
-        kept = [self._belongs(k, home) for k in range(len(self._sections))]
-        none = bytes(SYMBOL.size)
-        symbols = [
-            none if s[_HOME] < len(kept) and not kept[s[_HOME]] else SYMBOL.pack(*s)
-            for s in self._locals
-        ]
-        symbols.append(SYMBOL.pack(name + len(prefix), *about))
-        return self._written(kept, b"".join(symbols))
-
-    def _belongs(self, number: int, home: int) -> bool:
-        """Whether a section is a part of the object of the function whose section is ``home``."""
-        section = self._sections[number]
-        if section[_TYPE] == RELA:
-            return bool(section[_TARGET] == home)
-        return number == home or not section[_FLAGS] & EXECUTE
-
-    def _written(self, kept: Sequence[bool], symbols: bytes) -> bytes:
-        """The file with some sections; those that are left out keep their numbers."""
-        end = FILE.size
-        contents, table = [], []
-        for section, is_kept in zip(self._sections, kept, strict=True):
-            if not is_kept:
-                table.append(bytes(SECTION.size))
-                continue
-            content = symbols if section is self._symbols else self._content(section)
-            fields = list(section)
-            fields[_OFFSET], fields[_SIZE] = end, len(content)
-            table.append(SECTION.pack(*fields))
-            contents.append(content + bytes(-len(content) % _ALIGNMENT))
-            end += len(contents[-1])
-        header = list(self._header)
-        header[6] = end
-        return b"".join([FILE.pack(*header), *contents, *table])
+    kept = [belongs(n, section) for n, section in enumerate(whole.sections)]
+    symbols = [
+        bytes(elf.SYMBOL.size) if x.home < len(kept) and not kept[x.home] else elf.SYMBOL.pack(*x)
+        for x in whole.symbols[: whole.sections[whole.table].info]
+    ]
+    symbols.append(elf.SYMBOL.pack(*function))
+    end = elf.FILE.size
+    contents, table = [], []
+    for n, section in enumerate(whole.sections):
+        if not kept[n]:  # it leaves its number to nobody
+            table.append(bytes(elf.SECTION.size))
+            continue
+        content = b"".join(symbols) if n == whole.table else whole.content(section)
+        table.append(elf.SECTION.pack(*section._replace(offset=end, size=len(content))))
+        contents.append(content + bytes(-len(content) % _ALIGNMENT))
+        end += len(contents[-1])
+    header = list(whole.header)
+    header[_TABLE] = end
+    return b"".join([elf.FILE.pack(*header), *contents, *table])

@@ -9,8 +9,7 @@ relocations, the same bytes as ``functrax._native.link_object``.  A function of 
 object calls may lie farther away than a relative call reaches: the call goes to a stub behind the
 code, which jumps to an address in a table behind the constants.  Loading fills the table.
 
-An object comes from a file that may be damaged, so every offset in it is checked, and what is not
-known is refused with ValueError.
+What is not known is refused with ValueError.
 
 Start at :class:`MappedCode`, then :func:`link`.
 """
@@ -20,30 +19,20 @@ from __future__ import annotations
 import ctypes
 import mmap
 import struct
-from collections.abc import Callable, Iterator
-from functools import cache
-from typing import Any, Final, Protocol
+from collections.abc import Callable
+from typing import Final
 
+from functrax.backends.machine_code import object_files as elf
+from functrax.backends.machine_code.object_files import Section, Symbol
 from functrax.backends.targets import dialects, target
 from functrax.backends.targets.dialect import STUB, WORD, need
 from functrax.core import native
 from functrax.core.records import record
 
-FILE: Final = struct.Struct("<16sHHIQQQIHHHHHH")
-SECTION: Final = struct.Struct("<IIQQQQIIQQ")
-SYMBOL: Final = struct.Struct("<IBBHQQ")
-_RELOCATION: Final = struct.Struct("<QQq")
-IDENT: Final = b"\x7fELF\x02\x01\x01"  # 64 bits, little-endian
-_RELOCATABLE: Final = 1
-_PROGBITS, SYMTAB, _STRTAB, RELA, _NOBITS, _REL = 1, 2, 3, 4, 8, 9  # types of sections
-_UNWIND: Final = 0x70000001  # of processors that have a type for how to unwind the stack
-_ALLOC, EXECUTE, _MERGE, _STRINGS = 2, 4, 16, 32  # flags of sections
-GLOBAL_FUNCTION: Final = 0x12
+_UNWIND: Final = 0x70000001  # the type of sections, of some processors, for unwinding the stack
 _PLAIN_TYPES: Final = 4  # of symbols: no type, data, function, section
 _GLOBAL: Final = 0x10  # of no type: what another object defines
 _ADDRESS: Final = 8  # bytes of one
-_MAX_SIZE: Final = 64 << 20
-_MAX_SECTIONS: Final = 4096
 
 
 @record
@@ -61,20 +50,6 @@ class Image:
     code_size: int
     entry: int
     calls: tuple[tuple[int, bytes], ...] = ()
-
-
-@record
-class _Section:
-    name: int
-    type: int
-    flags: int
-    address: int
-    offset: int
-    size: int
-    link: int
-    info: int
-    alignment: int
-    entry_size: int
 
 
 def _round_up(value: int, unit: int) -> int:
@@ -102,11 +77,10 @@ class _Linker:
     """An object and where its sections lie in the image."""
 
     def __init__(self, data: bytes, machine: int, page_size: int) -> None:
-        self._data, self._machine, self._page_size = data, machine, page_size
+        self._object = elf.ObjectFile(data, machine)
+        self._page_size = page_size
         self._rules = dialects()[machine].relocations
         self._places: dict[int, int] = {}  # of sections in the image
-        self._sections: list[_Section] = []
-        self._symbols = 0
         self._called: dict[int, int] = {}  # symbols, and which of the calls
         self._names: list[bytes] = []  # of the functions that are called
         self._slots: list[int] = []  # where their addresses come
@@ -114,91 +88,39 @@ class _Linker:
         self._image = bytearray()
 
     def link(self) -> Image:
-        names = self._read_headers()
-        self._find_calls()
-        code_size = self._lay_out(names)
+        for n, symbol in enumerate(self._object.symbols):
+            if symbol.home == 0 and symbol.info == _GLOBAL and symbol.name:  # not defined here
+                self._called[n] = len(self._names)
+                self._names.append(self._object.name(symbol))
+        code_size = self._lay_out()
         for n, slot in enumerate(self._slots):
             here = self._stub(n)
             self._image[here : here + STUB] = self._rules.stub(here, slot)
-        for table in self._sections:
-            for section, offset, symbol, type_, addend in self._relocations(table):
-                self._apply(section, offset, symbol, type_, addend)
+        for table in self._object.sections:
+            if table.type in (elf.RELA, elf.REL):
+                self._relocate(table)
         calls = tuple(zip(self._slots, self._names, strict=True))
         return Image(bytes(self._image), code_size, self._entry(), calls)
 
-    def _record(self, form: struct.Struct, offset: int, size: int, n: int) -> tuple[Any, ...]:
-        """The n-th record of a table."""
-        need(n < size // form.size, "an index lies outside of its table")
-        return form.unpack_from(self._data, offset + n * form.size)
-
-    def _read_headers(self) -> _Section:
-        """Read the table of sections; the section of their names is returned."""
-        size = len(self._data)
-        need(size <= _MAX_SIZE, "it is too large")
-        (ident, type_, machine, version, _, _, start, _, _, _, _, entry_size, count, names) = (
-            self._record(FILE, 0, size, 0)
-        )
-        need(ident.startswith(IDENT), "it is not ELF64")
-        need(type_ == _RELOCATABLE, "it is not relocatable")
-        need(machine == self._machine, "it is for another processor")
-        need(version == 1 and entry_size == SECTION.size, "its header is of another form")
-        need(0 < count <= _MAX_SECTIONS, "it has no sections, or too many")
-        table = count * SECTION.size
-        need(start + table <= size, "its sections lie outside of it")
-        for n in range(count):
-            section = _Section(*self._record(SECTION, start, table, n))
-            self._sections.append(section)
-            inside = section.type in (0, _NOBITS) or section.offset + section.size <= size
-            need(inside, "a section lies outside of it")
-            if section.type == SYMTAB:
-                first = self._symbols == 0 and section.entry_size == SYMBOL.size
-                need(first, "its symbols are of another form")
-                self._symbols = n
-        need(self._sections[0].type == 0 and self._symbols != 0, "it has no symbols")
-        names_section = self._sections[names] if names < count else self._sections[0]
-        need(names_section.type == _STRTAB, "its sections have no names")
-        return names_section
-
-    def _is_unwind(self, section: _Section, names: _Section) -> bool:
-        if section.type == _UNWIND:
-            return True
-        start, end = names.offset + section.name, names.offset + names.size
-        name = b".eh_frame\0"
-        return start + len(name) <= end and self._data.startswith(name, start)
-
-    def _find_calls(self) -> None:
-        """Find the functions that are called and not defined here."""
-        table = self._sections[self._symbols]
-        for n in range(table.size // SYMBOL.size):
-            name, info, _, home, _, _ = self._record(SYMBOL, table.offset, table.size, n)
-            if home == 0 and info == _GLOBAL and name:
-                self._called[n] = len(self._names)
-                self._names.append(self._symbol_name(table, name))
-
-    def _symbol_name(self, table: _Section, start: int) -> bytes:
-        known = table.link < len(self._sections) and self._sections[table.link].type == _STRTAB
-        need(known, "its symbols have no names")
-        names = self._sections[table.link]
-        need(start < names.size, "a name lies outside of its table")
-        end = self._data.find(b"\0", names.offset + start, names.offset + names.size)
-        need(end >= 0, "a name lies outside of its table")
-        return self._data[names.offset + start : end]
+    def _is_unwind(self, section: Section) -> bool:
+        """Whether it says how to unwind the stack: nothing is thrown through a kernel."""
+        names = self._object.content(self._object.names)
+        return section.type == _UNWIND or names.startswith(b".eh_frame\0", section.name)
 
     def _stub(self, n: int) -> int:
         """Where the stub of a call lies."""
         return self._stubs + n * STUB
 
-    def _lay_out(self, names: _Section) -> int:
+    def _lay_out(self) -> int:
         """Give sections their places in the image, first code; the size of the code."""
         end = code_size = 0
         for code in (True, False):
-            for n, section in enumerate(self._sections):
-                is_code = bool(section.flags & EXECUTE)
-                if not section.flags & _ALLOC or section.size == 0 or is_code != code:
+            for n, section in enumerate(self._object.sections):
+                is_code = bool(section.flags & elf.EXECUTE)
+                if not section.flags & elf.ALLOC or section.size == 0 or is_code != code:
                     continue
-                if self._is_unwind(section, names):
-                    continue  # nothing is thrown through a kernel
-                end = self._place(n, section, end)
+                if not self._is_unwind(section):
+                    end = self._place(n, section, end)
             if code:
                 self._stubs = _round_up(end, STUB)
                 end = self._stub(len(self._names)) if self._names else end
@@ -207,62 +129,51 @@ class _Linker:
         for _ in self._names:
             self._slots.append(_round_up(end, _ADDRESS))
             end = self._slots[-1] + _ADDRESS
-        need(end <= _MAX_SIZE, "it is too large")
+        need(end <= elf.MAX_SIZE, "it is too large")
         self._image = bytearray(_round_up(end, self._page_size))
         for n, place in self._places.items():
-            section = self._sections[n]
-            content = self._data[section.offset : section.offset + section.size]
-            self._image[place : place + section.size] = content
+            section = self._object.sections[n]
+            self._image[place : place + section.size] = self._object.content(section)
         return code_size
 
-    def _place(self, n: int, section: _Section, end: int) -> int:
+    def _place(self, n: int, section: Section, end: int) -> int:
         alignment = section.alignment or 1
-        need(section.type == _PROGBITS, "a section is of an unknown type")
-        plain = not section.flags & ~(_ALLOC | EXECUTE | _MERGE | _STRINGS)
+        need(section.type == elf.PROGBITS, "a section is of an unknown type")
+        plain = not section.flags & ~(elf.ALLOC | elf.EXECUTE | elf.MERGE | elf.STRINGS)
         need(plain, "a section is writable, or of an unknown kind")
         aligned = alignment <= self._page_size and alignment & (alignment - 1) == 0
         need(aligned, "a section has an unknown alignment")
         place = self._places[n] = _round_up(end, alignment)
-        need(place + section.size <= _MAX_SIZE, "it is too large")
+        need(place + section.size <= elf.MAX_SIZE, "it is too large")
         return place + section.size
 
-    def _relocations(self, table: _Section) -> Iterator[tuple[int, int, int, int, int]]:
-        """Section, offset, symbol, type and addend of the relocations in a section."""
-        if table.type not in (RELA, _REL):
-            return
-        need(table.info < len(self._sections), "relocations are for no section")
+    def _relocate(self, table: Section) -> None:
+        """Apply the relocations of a table."""
+        need(table.info < len(self._object.sections), "relocations are for no section")
         if table.info not in self._places:
             return
-        known = table.type == RELA and table.entry_size == _RELOCATION.size
-        need(known and table.link == self._symbols, "relocations are of another form")
-        for n in range(table.size // _RELOCATION.size):
-            offset, info, addend = self._record(_RELOCATION, table.offset, table.size, n)
-            yield table.info, offset, info >> 32, info & 0xFFFFFFFF, addend
+        known = table.type == elf.RELA and table.entry_size == elf.RELOCATION.size
+        need(known and table.link == self._object.table, "relocations are of another form")
+        for offset, info, addend in self._object.records(table, elf.RELOCATION):
+            self._apply(table.info, offset, info >> 32, info & 0xFFFFFFFF, addend)
 
-    def _symbol(self, n: int) -> tuple[int, int, int]:
-        """Info, section and value of a symbol."""
-        table = self._sections[self._symbols]
-        _, info, _, section, value, _ = self._record(SYMBOL, table.offset, table.size, n)
-        return info, section, value
-
-    def _symbol_place(self, symbol: tuple[int, int, int]) -> int:
+    def _symbol_place(self, symbol: Symbol) -> int:
         """Where a symbol that the object defines lies in the image."""
-        info, section, value = symbol
-        defined = section in self._places and info & 15 < _PLAIN_TYPES
+        defined = symbol.home in self._places and symbol.info & 15 < _PLAIN_TYPES
         need(defined, "a symbol is defined elsewhere")
-        need(value <= self._sections[section].size, "a symbol lies outside of its section")
-        return self._places[section] + value
+        inside = symbol.value <= self._object.sections[symbol.home].size
+        need(inside, "a symbol lies outside of its section")
+        return self._places[symbol.home] + symbol.value
 
     def _entry(self) -> int:
         """Where the one global function lies."""
         found = []
-        for n in range(self._sections[self._symbols].size // SYMBOL.size):
-            symbol = info, section, value = self._symbol(n)
-            if info != GLOBAL_FUNCTION:
+        for symbol in self._object.symbols:
+            if symbol.info != elf.GLOBAL_FUNCTION:
                 continue
             found.append(self._symbol_place(symbol))
-            home = self._sections[section]
-            inside = bool(home.flags & EXECUTE) and value < home.size
+            home = self._object.sections[symbol.home]
+            inside = bool(home.flags & elf.EXECUTE) and symbol.value < home.size
             need(inside and len(found) == 1, "it has not one function")
         need(len(found) == 1, "it has not one function")
         return found[0]
@@ -270,14 +181,15 @@ class _Linker:
     def _apply(self, section: int, offset: int, symbol: int, type_: int, addend: int) -> None:
         if type_ == 0:  # none
             return
-        size = self._sections[section].size
+        size = self._object.sections[section].size
         need(size >= 4 and offset <= size - 4, "a relocation lies outside of its section")
         here = self._places[section] + offset
         rules = self._rules.rules
         if symbol in self._called:
             start, type_ = self._call_place(type_, self._called[symbol])
         else:
-            start = self._symbol_place(self._symbol(symbol))
+            need(symbol < len(self._object.symbols), "an index lies outside of its table")
+            start = self._symbol_place(self._object.symbols[symbol])
         need(-(1 << 32) < addend < 1 << 32, "an addend is out of range")
         need(type_ in rules, "a relocation is of an unknown type")
         (word,) = WORD.unpack_from(self._image, here)
@@ -295,29 +207,11 @@ class _Linker:
         return self._slots[n], table[type_]
 
 
-class LoadedCode(Protocol):
-    """Code in memory, which is given back with the object."""
-
-    @property
-    def address(self) -> int:
-        """Of the function."""
-
-    @property
-    def size(self) -> int:
-        """Bytes of memory, in whole pages."""
-
-
-@cache
-def _mprotect() -> Any:
+def _protect(start: int, size: int, protection: int) -> None:
     function = ctypes.CDLL(None, use_errno=True).mprotect
     function.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
-    return function
-
-
-def _protect(start: int, size: int, protection: int) -> None:
-    if size and _mprotect()(start, size, protection):
-        error = ctypes.get_errno()
-        raise OSError(error, "mprotect")
+    if size and function(start, size, protection):
+        raise OSError(ctypes.get_errno(), "mprotect")
 
 
 def _function_address(name: bytes) -> int:
@@ -375,8 +269,4 @@ class MappedCode:
         self.address = start + image.entry
 
 
-def _native_load() -> Callable[[bytes], LoadedCode] | None:
-    return getattr(native.extension, "ObjectCode", None)
-
-
-load: Final[Callable[[bytes], LoadedCode]] = _native_load() or MappedCode
+load: Final[Callable[[bytes], MappedCode]] = getattr(native.extension, "ObjectCode", MappedCode)

@@ -18,7 +18,7 @@ from functrax.backends.cost import moving_ns
 from functrax.backends.executables.memory_plan import plan_text
 from functrax.backends.executables.program import Copy, Instruction, Program, instruction_cost
 from functrax.backends.loops.text import kernel_text
-from functrax.backends.machine_code.kernel_jit import machine
+from functrax.backends.machine_code.code_generator import generator
 from functrax.backends.targets import target
 from functrax.core.errors.source import SourceLine
 from functrax.core.errors.typed import ArgumentError
@@ -152,7 +152,7 @@ class KernelFacts:
     @property
     def assembly(self) -> str:
         """Assembly for this processor, as text; made when it is asked for."""
-        return "\n".join(map(machine().assembly, self._modules()))
+        return "\n".join(map(generator().assembly, self._modules()))
 
     def _modules(self) -> list[str]:
         """The texts of its machine code, each once."""

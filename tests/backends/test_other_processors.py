@@ -37,12 +37,12 @@ import numpy as np
 import functrax
 import functrax.numpy as jnp
 from functrax import lax
-from functrax.backends.machine_code.kernel_jit import machine
+from functrax.backends.machine_code.code_generator import generator
 from functrax.backends.targets import target
 from tests.backends.random_checks import check_seed
 
 assert target().vector_bytes == int(sys.argv[1])
-assert machine().generator.cpu == target().cpu
+assert generator().cpu == target().cpu
 rng = np.random.default_rng(0)
 
 

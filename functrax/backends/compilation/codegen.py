@@ -24,7 +24,8 @@ from functrax.backends.kernels.work import kernel_ns
 from functrax.backends.llvm.emit import Emitted, emit_kernel
 from functrax.backends.loops.strategies import LeftOut, scheduled_trees
 from functrax.backends.loops.tree import Function
-from functrax.backends.machine_code.kernel_jit import LaunchCode, Request, machine, request
+from functrax.backends.machine_code.code_generator import generator
+from functrax.backends.machine_code.kernel_jit import LaunchCode, Request, request
 from functrax.backends.passes.rewrites import Rewrites
 from functrax.backends.targets import schedule_target, target
 from functrax.core.ir.jaxpr import Eqn
@@ -178,7 +179,7 @@ def _machine_code(asked: tuple[str, Emitted], rewrites: Rewrites) -> tuple[Emitt
 
 
 def _assembly(made: tuple[Emitted, list[Request]]) -> Iterator[tuple[str, str]]:
-    yield "", "\n".join(map(machine().assembly, modules(made[0])))
+    yield "", "\n".join(map(generator().assembly, modules(made[0])))
 
 
 LOWER: Final = Stage("lower", lambda eqn, _: lower(eqn, _runs))

@@ -16,7 +16,7 @@ import os
 import threading
 from collections.abc import Callable
 from functools import cache, partial
-from typing import Final, TypeVar
+from typing import Final
 
 from functrax.backends.machine_code.llvm_bindings import Library, folder, library_file
 from functrax.backends.targets import target
@@ -27,8 +27,6 @@ OPTIMIZATION: Final = 2
 #: A part of it takes a third of the time and does nothing for kernels: rewriting the addresses in
 #: loops, which are short sums as they are written.
 LEFT_OUT: Final = "disable-lsr"
-
-_Made = TypeVar("_Made", bytes, str)
 
 #: The most seconds that a fork waits for other threads that are in LLVM.
 _MOST_WAIT: Final = 10.0
@@ -140,14 +138,14 @@ class CodeGenerator:
         Raises:
           RuntimeError: if LLVM does not take the text.
         """
-        return self._made(self._llvm.object_code, text)
+        return self._compiled(text, True)
 
     def assembly(self, text: str) -> str:
         """A module as assembly, for people."""
-        return self._made(self._llvm.assembly, text)
+        return self._compiled(text, False).decode()
 
-    def _made(self, make: Callable[[int, bytes], _Made], text: str) -> _Made:
-        """What a function of a machine and a module makes, without what is left out."""
+    def _compiled(self, text: str, as_object: bool) -> bytes:
+        """What LLVM makes of a module, without what is left out."""
         with left_out:
             try:
                 machine = self._free.pop()
@@ -155,7 +153,7 @@ class CodeGenerator:
                 machine = self._new_machine()
             try:
                 left_out.need(self._llvm)
-                return make(machine, text.encode())
+                return self._llvm.compiled(machine, text, as_object)
             finally:
                 self._free.append(machine)
 

@@ -19,7 +19,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
-from typing import Any, Final, Literal, Protocol
+from typing import Any, Final, Literal, Protocol, TypeAlias
 from weakref import WeakValueDictionary
 
 from functrax.backends import disk_cache
@@ -28,7 +28,6 @@ from functrax.backends.machine_code import object_loader as object_code
 from functrax.backends.machine_code.code_generator import (
     LEFT_OUT,
     OPTIMIZATION,
-    CodeGenerator,
     generator,
     left_out,
     library,
@@ -52,19 +51,20 @@ class Compiled:
 
     Args:
       address: of the function; valid as long as this object lives.
-      symbol: a name for it, which follows from its text and the machine.
       library: keeps the code alive.
-      milliseconds: that it took to get it.
       origin: whether LLVM made it now, or it was on disk.
       key: of its text and the machine.
     """
 
     address: int
-    symbol: str
     library: Any
-    milliseconds: float
     origin: Literal["llvm", "disk"]
-    key: bytes = b""
+    key: bytes
+
+    @property
+    def compiled(self) -> Compiled:
+        """Itself: a request that is answered already."""
+        return self
 
 
 class Function(Protocol):
@@ -90,23 +90,7 @@ class LaunchCode:
     calls: tuple[tuple[int, Function], ...] = ()
 
 
-class Request:
-    """A kernel's machine code.
-
-    Args:
-      compiled: it is there already.
-    """
-
-    def __init__(self, compiled: Compiled) -> None:
-        self._compiled = compiled
-
-    @property
-    def compiled(self) -> Compiled:
-        """The machine code, made now if it was not."""
-        return self._compiled
-
-
-class NewRequest(Request):
+class NewRequest:
     """Machine code that LLVM makes: in the thread that first gets to it, once.
 
     Args:
@@ -143,8 +127,7 @@ class NewRequest(Request):
             with step("llvm", self.name):
                 begin = time.perf_counter()
                 try:
-                    code = self.machine.generator.object_code(self.text)
-                    self._made = code, _since(begin)
+                    self.made(generator().object_code(self.text), _since(begin))
                 except Exception as error:
                     self._made = KeptError(error)
 
@@ -163,10 +146,14 @@ class NewRequest(Request):
                 if isinstance(self._made, KeptError):
                     raise self._made.again()
                 if self._made is not None:
-                    self._done = self.machine._finished(self, *self._made)
+                    self._done = self.machine.finish(self, *self._made)
                     self._made, self.text = None, ""
         assert self._done is not None, "it was made"
         return self._done
+
+
+#: A kernel's machine code, there or still to be made.
+Request: TypeAlias = Compiled | NewRequest
 
 
 def make_all(requests: Sequence[NewRequest]) -> None:
@@ -197,7 +184,7 @@ def _make_together(requests: Sequence[NewRequest]) -> None:
     with step("llvm", " + ".join([x.name for x in requests])):
         try:
             text = joined([x.text for x in requests])
-            codes = parts(requests[0].machine.generator.object_code(text), len(requests))
+            codes = parts(generator().object_code(text), len(requests))
         except Exception:  # each by itself says what is wrong
             return
     took = _since(begin) / sum([len(x.text) for x in requests])
@@ -234,7 +221,7 @@ def side_by_side() -> Iterator[None]:
 class Machine:
     """What compiles and remembers the kernels of a process.
 
-    Args:
+    Attributes:
       count: how many kernels LLVM has compiled.
     """
 
@@ -244,15 +231,6 @@ class Machine:
         self._recent: dict[bytes, Compiled] = {}  # the last to be used is the last
         self._asked: WeakValueDictionary[bytes, NewRequest] = WeakValueDictionary()
         self._lock = new_rlock()  # of all the above
-
-    @property
-    def generator(self) -> CodeGenerator:
-        """LLVM, which is loaded when it is asked for."""
-        return generator()
-
-    def compile_all(self, texts: Sequence[str]) -> list[Compiled]:
-        """The machine code of modules with one function each."""
-        return [self.request(text).compiled for text in texts]
 
     def request(self, text: str, name: str = "") -> Request:
         """The machine code of a module with one function, which may be made later.
@@ -264,20 +242,15 @@ class Machine:
         cache = disk_cache.current()
         key = disk_cache.content_key(circumstances(), text)
         with self._lock:
-            known = self._known.get(key)
-            if known is not None:
-                self._keep(key, known)
-                found("memory")
-                return Request(known)
             asked = self._asked.get(key)
             if asked is not None and asked.cache is cache:
                 found("memory")
                 return asked
-            known = self._from_disk(key, cache)
+            before = key in self._known
+            known = self.known(key, cache)
             if known is not None:
-                self._keep(key, known)
-                found("disk")
-                return Request(known)
+                found("memory" if before else "disk")
+                return known
             found("llvm")
             asked = self._asked[key] = NewRequest(self, key, text, name, cache)
         workers = _open.workers
@@ -288,55 +261,49 @@ class Machine:
     def known(self, key: bytes, cache: disk_cache.DiskCache) -> Compiled | None:
         """The machine code of a key, if it is in memory or on disk."""
         with self._lock:
-            known = self._known.get(key) or self._from_disk(key, cache)
-            if known is not None:
-                self._keep(key, known)
+            known = self._known.get(key)
+            if known is None:
+                entry = cache.get(key)
+                if entry is None:
+                    return None
+                try:
+                    known = _loaded(key, entry.payload, "disk")
+                except ValueError:  # sound, and yet of no use
+                    cache.discard(key)
+                    return None
+            self._keep(known)
         return known
 
-    def _keep(self, key: bytes, known: Compiled) -> None:
-        self._known[key] = known
-        self._recent.pop(key, None)
-        self._recent[key] = known
+    def finish(self, request: NewRequest, code: bytes, took: float) -> Compiled:
+        """The machine code of a request, which is remembered and written to disk."""
+        try:
+            known = _loaded(request.key, code, "llvm")
+        except ValueError as error:
+            raise _load_error(error) from error
+        with self._lock:
+            self.count += 1
+            self._keep(known)
+            self._asked.pop(known.key, None)
+        llvm = generator()
+        about = f"{took:.1f} ms by LLVM {llvm.version} for {llvm.cpu} {llvm.features}"
+        request.cache.put(known.key, code, about)
+        return known
+
+    def _keep(self, known: Compiled) -> None:
+        self._known[known.key] = known
+        self._recent.pop(known.key, None)
+        self._recent[known.key] = known
         if len(self._recent) > KEPT:
             del self._recent[next(iter(self._recent))]
 
-    def _from_disk(self, key: bytes, cache: disk_cache.DiskCache) -> Compiled | None:
-        begin = time.perf_counter()
-        entry = cache.get(key)
-        if entry is None:
-            return None
-        try:
-            loaded = object_code.load(entry.payload)
-        except ValueError:  # sound, and yet of no use
-            cache.discard(key)
-            return None
-        except OSError as error:
-            raise _load_error(error) from error
-        return Compiled(loaded.address, _symbol(key), loaded, _since(begin), "disk", key)
 
-    def _finished(self, request: NewRequest, code: bytes, took: float) -> Compiled:
-        """The machine code of a request, which is remembered and written to disk."""
-        key, llvm = request.key, self.generator
-        try:
-            loaded = object_code.load(code)
-        except (ValueError, OSError) as error:
-            raise _load_error(error) from error
-        known = Compiled(loaded.address, _symbol(key), loaded, took, "llvm", key)
-        with self._lock:
-            self.count += 1
-            self._keep(key, known)
-            self._asked.pop(key, None)
-        about = f"{took:.1f} ms by LLVM {llvm.version} for {llvm.cpu} {llvm.features}"
-        request.cache.put(key, code, about)
-        return known
-
-    def object_code(self, text: str) -> bytes:
-        """A module as an object file."""
-        return self.generator.object_code(text)
-
-    def assembly(self, text: str) -> str:
-        """A module as assembly, for people."""
-        return self.generator.assembly(text)
+def _loaded(key: bytes, code: bytes, origin: Literal["llvm", "disk"]) -> Compiled:
+    """Object code in memory; ValueError if it cannot be loaded."""
+    try:
+        loaded = object_code.load(code)
+    except OSError as error:
+        raise _load_error(error) from error
+    return Compiled(loaded.address, loaded, origin, key)
 
 
 def _load_error(error: Exception) -> MachineCodeError:
@@ -346,10 +313,6 @@ def _load_error(error: Exception) -> MachineCodeError:
     else:
         fix = "report this: LLVM made code that functrax does not load"
     return MachineCodeError("a kernel's machine code cannot be loaded", got=str(error), fix=fix)
-
-
-def _symbol(key: bytes) -> str:
-    return "functrax_" + key.hex()[:32]
 
 
 def _since(begin: float) -> float:

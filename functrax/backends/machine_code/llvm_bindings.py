@@ -18,9 +18,10 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from functools import cache
 from importlib.machinery import PathFinder
+from types import SimpleNamespace
 from typing import Any, Final
 
 _P: Final = ctypes.c_void_p
@@ -58,6 +59,8 @@ _LONG: Final = (
     "LLVMPY_ParseAssembly",
     "LLVMPY_TargetMachineEmitToMemory",
 )
+_OF_THIS_KIND: Final = ("NativeTarget", "NativeAsmPrinter")
+_OF_ALL_KINDS: Final = ("AllTargetInfos", "AllTargets", "AllTargetMCs", "AllAsmPrinters")
 
 
 @cache
@@ -99,55 +102,27 @@ class Library:
     def __init__(self, path: str) -> None:
         _open(path)
         long, short = ctypes.CDLL(path), ctypes.PyDLL(path)
+        self._llvm: Any = SimpleNamespace()  # the functions, by their names without the prefix
         for name, (result, *arguments) in SIGNATURES.items():
             # An object of its own, by subscript: other users' have types of their own.
             function = (long if name in _LONG else short)[name]
             function.restype, function.argtypes = result, arguments
-            setattr(self, f"_{name.removeprefix('LLVMPY_')}", function)
-
-    _InitializeNativeTarget: Any
-    _InitializeNativeAsmPrinter: Any
-    _InitializeAllTargetInfos: Any
-    _InitializeAllTargets: Any
-    _InitializeAllTargetMCs: Any
-    _InitializeAllAsmPrinters: Any
-    _SetCommandLine: Any
-    _GetVersionInfo: Any
-    _GetDefaultTargetTriple: Any
-    _GetHostCPUName: Any
-    _GetHostCPUFeatures: Any
-    _GetTargetFromTriple: Any
-    _CreateTargetMachine: Any
-    _ContextCreate: Any
-    _ContextDispose: Any
-    _ParseAssembly: Any
-    _DisposeModule: Any
-    _TargetMachineEmitToMemory: Any
-    _GetBufferStart: Any
-    _GetBufferSize: Any
-    _DisposeMemoryBuffer: Any
-    _DisposeString: Any
+            setattr(self._llvm, name.removeprefix("LLVMPY_"), function)
 
     def initialize(self, all_kinds: bool = False) -> None:
         """Let LLVM know about this machine's kind of processor, or about all that it can."""
         with _others_lock():
-            if not all_kinds:
-                self._InitializeNativeTarget()
-                self._InitializeNativeAsmPrinter()
-                return
-            self._InitializeAllTargetInfos()
-            self._InitializeAllTargets()
-            self._InitializeAllTargetMCs()
-            self._InitializeAllAsmPrinters()
+            for name in _OF_ALL_KINDS if all_kinds else _OF_THIS_KIND:
+                getattr(self._llvm, f"Initialize{name}")()
 
     def set_option(self, option: str) -> None:
         """Set one of LLVM's options, for the whole process."""
         with _others_lock():
-            self._SetCommandLine(b"", option.encode())
+            self._llvm.SetCommandLine(b"", option.encode())
 
     def version(self) -> str:
         """Of LLVM."""
-        number, parts = self._GetVersionInfo(), []
+        number, parts = self._llvm.GetVersionInfo(), []
         while number:
             parts.append(str(number & 0xFF))
             number >>= 8
@@ -155,8 +130,9 @@ class Library:
 
     def host(self) -> tuple[str, str]:
         """The name of this processor and its instruction sets, as LLVM knows them."""
-        features = self._text(self._GetHostCPUFeatures).split(",")
-        return self._text(self._GetHostCPUName), ",".join(sorted(features, key=lambda x: x[1:]))
+        features = self._text(self._llvm.GetHostCPUFeatures).split(",")
+        name = self._text(self._llvm.GetHostCPUName)
+        return name, ",".join(sorted(features, key=lambda x: x[1:]))
 
     def new_machine(self, cpu: str, features: str, level: int, system: str = "") -> int:
         """A target machine, whose code may lie anywhere.
@@ -170,57 +146,44 @@ class Library:
         Raises:
           RuntimeError: if LLVM makes none.
         """
-        triple = (system or self._text(self._GetDefaultTargetTriple)).encode()
-        message = _P()
-        target = self._GetTargetFromTriple(triple, ctypes.byref(message))
-        if not target:
-            raise RuntimeError(self._taken(message))
-        machine: int | None = self._CreateTargetMachine(
+        triple = (system or self._text(self._llvm.GetDefaultTargetTriple)).encode()
+        target = self._made(self._llvm.GetTargetFromTriple, triple)
+        machine: int | None = self._llvm.CreateTargetMachine(
             target, triple, cpu.encode(), features.encode(), level, b"pic", b"small", 0, 0, b""
         )
         if not machine:
             raise RuntimeError("LLVM makes no target machine")
         return machine
 
-    def object_code(self, machine: int, text: bytes) -> bytes:
-        """A module as an object file.
+    def compiled(self, machine: int, text: str, as_object: bool = True) -> bytes:
+        """A module as an object file, or as assembly.
 
         Args:
           machine: a target machine that no other thread uses now.
           text: the module.
+          as_object: which of them.
 
         Raises:
           RuntimeError: if LLVM refuses it.
         """
-        return self._emitted(machine, text, 1)
+        llvm = self._llvm
+        with ExitStack() as stack:
+            context = llvm.ContextCreate()
+            stack.callback(llvm.ContextDispose, context)
+            module = self._made(llvm.ParseAssembly, context, text.encode(), what="IR parsing error")
+            stack.callback(llvm.DisposeModule, module)
+            buffer = self._made(llvm.TargetMachineEmitToMemory, machine, module, int(as_object))
+            stack.callback(llvm.DisposeMemoryBuffer, buffer)
+            return ctypes.string_at(llvm.GetBufferStart(buffer), llvm.GetBufferSize(buffer))
 
-    def assembly(self, machine: int, text: bytes) -> str:
-        """A module as assembly; arguments and errors as :meth:`object_code` has them."""
-        return self._emitted(machine, text, 0).decode()
-
-    def _emitted(self, machine: int, text: bytes, as_object: int) -> bytes:
-        context = self._ContextCreate()
-        try:
-            message = _P()
-            module = self._ParseAssembly(context, text, ctypes.byref(message))
-            if not module:
-                raise RuntimeError(f"LLVM IR parsing error\n{self._taken(message)}")
-            try:
-                return self._in_memory(machine, module, as_object)
-            finally:
-                self._DisposeModule(module)
-        finally:
-            self._ContextDispose(context)
-
-    def _in_memory(self, machine: int, module: int, as_object: int) -> bytes:
+    def _made(self, function: Any, *arguments: Any, what: str = "") -> int:
+        """What a function makes that may refuse with a message."""
         message = _P()
-        buffer = self._TargetMachineEmitToMemory(machine, module, as_object, ctypes.byref(message))
-        if not buffer:
-            raise RuntimeError(self._taken(message))
-        try:
-            return ctypes.string_at(self._GetBufferStart(buffer), self._GetBufferSize(buffer))
-        finally:
-            self._DisposeMemoryBuffer(buffer)
+        found: int | None = function(*arguments, ctypes.byref(message))
+        if not found:
+            said = self._taken(message) if message.value else "without a message"
+            raise RuntimeError(f"LLVM {what}\n{said}" if what else said)
+        return found
 
     def _text(self, function: Any) -> str:
         """What a function says; nothing if it says nothing."""
@@ -230,10 +193,8 @@ class Library:
 
     def _taken(self, message: Any) -> str:
         """A text of LLVM's, which is given back."""
-        if not message:
-            return "without a message"
         text = ctypes.string_at(message.value).decode("utf-8", "replace")
-        self._DisposeString(message)
+        self._llvm.DisposeString(message)
         return text
 
 

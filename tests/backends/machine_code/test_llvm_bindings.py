@@ -64,12 +64,12 @@ def test_code_is_that_of_llvmlite(functions):
     machine = target.create_target_machine(cpu, features, 2, reloc="pic", codemodel="small")
     module = llvm.parse_assembly(text)
     ours = functions.new_machine(cpu, features, 2)
-    assert functions.object_code(ours, text.encode()) == machine.emit_object(module)
-    assert functions.assembly(ours, text.encode()) == machine.emit_assembly(module)
+    assert functions.compiled(ours, text) == machine.emit_object(module)
+    assert functions.compiled(ours, text, False).decode() == machine.emit_assembly(module)
 
 
 def test_what_llvm_refuses(functions):
     machine = functions.new_machine("", "", 2)
     for _ in range(3):
         with pytest.raises(RuntimeError, match="LLVM IR parsing error"):
-            functions.object_code(machine, b"define nonsense")
+            functions.compiled(machine, "define nonsense")

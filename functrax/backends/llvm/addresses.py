@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from functrax.backends.llvm.templates import llvm_type
+from functrax.backends.llvm.templates import lane_numbers, llvm_type
 from functrax.backends.llvm.writer import Writer
 from functrax.backends.targets import target
 from functrax.core.index.expr import Dim, IndexExpr, add_terms
@@ -127,9 +127,10 @@ class Memory:
             found = w.known.get(key)
             if found is None:
                 number = w.number(stride, ("stride", buffer, w.kernel.vector, stride))
-                wide = w.splat(number, _INT64, w.levels[0].lines)
-                text = f"mul nsw <{w.lanes} x i64> {wide}, {w.iota(_INT64)}"
-                found = w.know(key, w.line(text, 0), True, 0)
+                wide = w.splat(number, _INT64, 0)
+                iota = lane_numbers(range(w.lanes), "i64")
+                name = w.line(f"mul nsw <{w.lanes} x i64> {wide}, {iota}", 0)
+                found = w.know(key, name, True, 0)
             steps = found.name
         if offset is not None:
             index = w.as_vector(offset)

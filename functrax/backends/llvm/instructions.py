@@ -20,7 +20,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from functrax.backends.llvm.conversions import bitcast, convert
-from functrax.backends.llvm.templates import REGISTERS, Template, llvm_type
+from functrax.backends.llvm.templates import REGISTERS, Template, lane_order, llvm_type
 from functrax.backends.targets import target
 from functrax.core.scalars.scalar import Scalar
 
@@ -197,8 +197,8 @@ def _part(first: int) -> Rule:
     def rule(t: Template, x: str) -> str:
         if t.lanes == 1:
             return t.add(f"extractelement {t.type} {x}, i64 {first}")
-        places = ", ".join(f"i32 {k}" for k in range(first, 2 * t.lanes, 2))
-        return t.add(f"shufflevector {t.type} {x}, {t.type} poison, <{t.lanes} x i32> <{places}>")
+        places = lane_order(range(first, 2 * t.lanes, 2))
+        return t.add(f"shufflevector {t.type} {x}, {t.type} poison, {places}")
 
     return rule
 
@@ -209,8 +209,8 @@ def _pairs(t: Template, x: str, y: str) -> str:
         type_ = llvm_type(t.dtype, 1)
         half = t.add(f"insertelement {type_} poison, {t.type} {x}, i64 0")
         return t.add(f"insertelement {type_} {half}, {t.type} {y}, i64 1")
-    places = ", ".join(f"i32 {k}, i32 {k + t.lanes}" for k in range(t.lanes))
-    return t.add(f"shufflevector {t.type} {x}, {t.type} {y}, <{2 * t.lanes} x i32> <{places}>")
+    places = lane_order([n for k in range(t.lanes) for n in (k, k + t.lanes)])
+    return t.add(f"shufflevector {t.type} {x}, {t.type} {y}, {places}")
 
 
 _RULES: Final[dict[str, Rule]] = {

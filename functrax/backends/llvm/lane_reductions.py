@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from functrax.backends.kernels.ir import Reduce
-from functrax.backends.llvm.templates import constant, llvm_type
+from functrax.backends.llvm.templates import constant, lane_order, llvm_type
 from functrax.backends.llvm.writer import Names, Writer
 from functrax.core.prims.lowered_reductions import Reduction
 from functrax.core.scalars.scalar import Scalar
@@ -70,9 +70,9 @@ class Lanes:
         distance = 1
         while distance < lanes:
             order = [k if k < distance else lanes + k - distance for k in range(lanes)]
-            mask = ", ".join(f"i32 {k}" for k in order)
+            mask = lane_order(order)
             moved = [
-                w.line(f"shufflevector {t} {e}, {t} {n}, <{lanes} x i32> <{mask}>", level)
+                w.line(f"shufflevector {t} {e}, {t} {n}, {mask}", level)
                 for t, e, n in zip(types, empty, names, strict=True)
             ]
             names = self._combined(scan.how, dtypes, [moved, names], lanes, level)
@@ -81,12 +81,10 @@ class Lanes:
         names = self._combined(scan.how, dtypes, [before, names], lanes, level)
         for node, name in zip(scan.results, names, strict=True):
             w.know(id(node), name, True, level)
-        order_of_last = ", ".join([f"i32 {lanes - 1}"] * lanes)
+        mask = lane_order([lanes - 1] * lanes)
         for leaf, t, n in zip(last, types, names, strict=True):
-            mask = f"<{lanes} x i32> <{order_of_last}>"
-            w.know(
-                id(leaf), w.line(f"shufflevector {t} {n}, {t} poison, {mask}", level), True, level
-            )
+            name = w.line(f"shufflevector {t} {n}, {t} poison, {mask}", level)
+            w.know(id(leaf), name, True, level)
 
     def _half(self, dtype: np.dtype[Any], name: str, lanes: int, first: int, level: int) -> str:
         """The lanes of a vector from ``first`` on, half of them."""
@@ -94,9 +92,8 @@ class Lanes:
         type_, half = llvm_type(dtype, lanes), lanes // 2
         if half == 1:
             return w.line(f"extractelement {type_} {name}, i64 {first}", level)
-        mask = ", ".join(f"i32 {first + k}" for k in range(half))
-        text = f"shufflevector {type_} {name}, {type_} poison, <{half} x i32> <{mask}>"
-        return w.line(text, level)
+        mask = lane_order(range(first, first + half))
+        return w.line(f"shufflevector {type_} {name}, {type_} poison, {mask}", level)
 
     def _combined(
         self,

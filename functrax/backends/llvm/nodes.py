@@ -18,7 +18,7 @@ from functrax.backends.llvm.instructions import OPERATIONS, emit
 from functrax.backends.llvm.lane_reductions import Lanes
 from functrax.backends.llvm.loads import Loads
 from functrax.backends.llvm.math_calls import MathCalls
-from functrax.backends.llvm.templates import constant, llvm_type
+from functrax.backends.llvm.templates import constant, lane_numbers, lane_order, llvm_type
 from functrax.backends.llvm.threefry import Threefry, call
 from functrax.backends.llvm.writer import Known, Writer
 from functrax.backends.targets import target
@@ -182,8 +182,8 @@ class Nodes:
         if node.op == "lane":
             text = f"extractelement {type_} {found.name}, i64 {node.attr}"
         else:
-            mask = ", ".join(f"i32 {k}" for k in node.attr)
-            text = f"shufflevector {type_} {found.name}, {type_} poison, <{w.lanes} x i32> <{mask}>"
+            mask = lane_order(node.attr)
+            text = f"shufflevector {type_} {found.name}, {type_} poison, {mask}"
         name = w.line(text, found.level)
         w.know(id(node), name, node.op == "permute", found.level)
 
@@ -199,15 +199,15 @@ class Nodes:
         w = self.writer
         index = w.known["dim", node.attr]
         level = index.level
-        lines = w.levels[level].lines
         name = index.name
         if node.dtype == _INT32:
             name = w.line(f"trunc i64 {index.name} to i32", level)
         vector = node.attr == w.kernel.vector and w.lanes > 1
         if vector:
             type_ = llvm_type(node.dtype, w.lanes)
-            base = w.splat(name, node.dtype, lines)
-            name = w.line(f"add {type_} {base}, {w.iota(node.dtype)}", level)
+            base = w.splat(name, node.dtype, level)
+            iota = lane_numbers(range(w.lanes), llvm_type(node.dtype, 1))
+            name = w.line(f"add {type_} {base}, {iota}", level)
         w.know(id(node), name, vector, level)
 
     def _operation(self, node: Scalar) -> None:

@@ -12,6 +12,7 @@ Start at :func:`llvm_type`, then :class:`Template`, which the rules of
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from typing import Any, Final
 
@@ -65,6 +66,36 @@ def constant(number: Any, dtype: np.dtype[Any], lanes: int) -> str:
     return text if lanes == 1 else f"splat ({REGISTERS[dtype]} {text})"
 
 
+def lane_numbers(numbers: Iterable[int], element: str = "i32") -> str:
+    """Integers, one for each lane, to be written after their type."""
+    return f"<{', '.join([f'{element} {k}' for k in numbers])}>"
+
+
+def lane_order(places: Sequence[int]) -> str:
+    """Where a shuffle takes its lanes from."""
+    return f"<{len(places)} x i32> {lane_numbers(places)}"
+
+
+def suffix(element: str, lanes: int) -> str:
+    """What stands for a type in the name of an intrinsic."""
+    short = _SUFFIXES.get(element, element)
+    return short if lanes == 1 else f"v{lanes}{short}"
+
+
+def splat(line: Callable[[str], str], name: str, element: str, lanes: int) -> str:
+    """A scalar in every lane; ``line`` writes an instruction and gives the name of its value."""
+    vector = f"<{lanes} x {element}>"
+    one = line(f"insertelement {vector} poison, {element} {name}, i64 0")
+    zero = f"<{lanes} x i32> zeroinitializer"
+    return line(f"shufflevector {vector} {one}, {vector} poison, {zero}")
+
+
+def below(line: Callable[[str], str], count: str, lanes: int) -> str:
+    """Which lanes have a number below an ``i64``."""
+    all_ = splat(line, line(f"trunc i64 {count} to i32"), "i32", lanes)
+    return line(f"icmp slt <{lanes} x i32> {lane_numbers(range(lanes))}, {all_}")
+
+
 class Template:
     """The lines of an operation, with holes.
 
@@ -105,9 +136,7 @@ class Template:
 
     def suffix(self, type: str) -> str:
         """What stands for a type in the name of an intrinsic."""
-        element = type.rpartition(" ")[2].rstrip(">")
-        short = _SUFFIXES.get(element, element)
-        return short if self.lanes == 1 else f"v{self.lanes}{short}"
+        return suffix(type.rpartition(" ")[2].rstrip(">"), self.lanes)
 
     def cast(self, how: str, x: str, source: str, target: str) -> str:
         """Converts between types named by their elements."""

@@ -12,15 +12,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 
-import numpy as np
-
 from functrax.backends.kernels.accesses import coefficient, dims_of
 from functrax.backends.llvm.addresses import Memory, memory_type
+from functrax.backends.llvm.templates import below, lane_order
 from functrax.backends.llvm.writer import Names, Writer
 from functrax.core.index.expr import IndexExpr, add_terms
 from functrax.core.scalars.scalar import Scalar
 
-_INT32 = np.dtype(np.int32)
 #: Bytes of the part of a vector register inside which shuffles are cheapest.
 _BLOCK = 16
 #: Bytes of the largest element that shuffles know.
@@ -105,10 +103,7 @@ class Tiles:
         if w.kernel.extents[tile] % w.lanes == 0:
             return None
         left = w.line(f"sub i64 {w.extent(tile)}, {self.begin}", level)
-        narrow = w.line(f"trunc i64 {left} to i32", level)
-        count = w.splat(narrow, _INT32, w.levels[level].lines)
-        iota = w.iota(_INT32)
-        return w.line(f"icmp slt <{w.lanes} x i32> {iota}, {count}", level)
+        return below(lambda x: w.line(x, level), left, w.lanes)
 
 
 def transposed(line: Callable[[str], str], type_: str, lanes: int, size: int, rows: Names) -> Names:
@@ -172,7 +167,7 @@ def _exchanges(
     while distance < lanes:
         together = max(1, min(distance, _LARGEST // size))
         masks = _masks(lanes // together, max(1, block // together), distance // together)
-        texts = (_mask_text(masks[0]), _mask_text(masks[1]))
+        texts = (lane_order(masks[0]), lane_order(masks[1]))
         for first in range(lanes):
             if first & distance:
                 continue
@@ -185,10 +180,6 @@ def _exchanges(
         distance *= 2
     columns = {vector[0][1]: k for k, vector in enumerate(content)}
     return exchanges, [columns[k] for k in range(lanes)]
-
-
-def _mask_text(mask: list[int]) -> str:
-    return f"<{len(mask)} x i32> <{', '.join(f'i32 {m}' for m in mask)}>"
 
 
 def _masks(lanes: int, block: int, distance: int) -> tuple[list[int], list[int]]:

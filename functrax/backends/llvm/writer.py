@@ -16,7 +16,7 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from functrax.backends.llvm.templates import constant, llvm_type
+from functrax.backends.llvm.templates import below, constant, lane_order, llvm_type, splat
 from functrax.backends.loops.tree import Function
 from functrax.core.records import field, record
 from functrax.core.scalars.scalar import Scalar
@@ -24,7 +24,6 @@ from functrax.core.scalars.scalar import Scalar
 #: The name that every kernel has in its text; it gets one of its own when it is compiled.
 NAME: Final = "functrax_kernel"
 _BOOL: Final = np.dtype(np.bool_)
-_INT32: Final = np.dtype(np.int32)
 
 #: A loop is asked to end after a number of steps that is a power of two: about 2 to this power of
 #: operations, and 2 to that of steps at least.
@@ -157,27 +156,14 @@ class Writer:
             self.header.append(f"  {narrow} = trunc i64 {name} to i32")
         return narrow
 
-    def iota(self, dtype: np.dtype[Any]) -> str:
-        """The numbers of the lanes."""
-        element = llvm_type(dtype, 1)
-        return "<" + ", ".join(f"{element} {k}" for k in range(self.lanes)) + ">"
-
-    def splat(
-        self, name: str, dtype: np.dtype[Any], lines: list[str], lanes: int | None = None
-    ) -> str:
+    def splat(self, name: str, dtype: np.dtype[Any], level: int, lanes: int | None = None) -> str:
         """A scalar in every lane."""
         lanes = self.lanes if lanes is None else lanes
-        vector, element = llvm_type(dtype, lanes), llvm_type(dtype, 1)
-        one, all_ = self.fresh(), self.fresh()
+        element = llvm_type(dtype, 1)
         if dtype.kind == "c":
-            pairs = ", ".join(["i32 0, i32 1"] * lanes)
-            mask = f"<{2 * lanes} x i32> <{pairs}>"
-            lines.append(f"  {all_} = shufflevector {element} {name}, {element} poison, {mask}")
-            return all_
-        lines.append(f"  {one} = insertelement {vector} poison, {element} {name}, i64 0")
-        zero = f"<{lanes} x i32> zeroinitializer"
-        lines.append(f"  {all_} = shufflevector {vector} {one}, {vector} poison, {zero}")
-        return all_
+            mask = lane_order([0, 1] * lanes)
+            return self.line(f"shufflevector {element} {name}, {element} poison, {mask}", level)
+        return splat(lambda x: self.line(x, level), name, element, lanes)
 
     def operand(self, node: Scalar) -> Known:
         """What is known of a computed node."""
@@ -196,7 +182,7 @@ class Writer:
         key = ("splat", id(node), lanes)
         splat = self.known.get(key)
         if splat is None:
-            name = self.splat(found.name, node.dtype, self.levels[found.level].lines, lanes)
+            name = self.splat(found.name, node.dtype, found.level, lanes)
             splat = self.know(key, name, True, found.level, lanes)
         return splat.name
 
@@ -208,9 +194,7 @@ class Writer:
         """A mask of the lanes that are inside the extent."""
         left = self.line(f"sub i64 {high}, {index}")
         self.know("inside", left, False, len(self.levels) - 1)
-        narrow = self.line(f"trunc i64 {left} to i32")
-        count = self.splat(narrow, _INT32, self.levels[-1].lines)
-        name = self.line(f"icmp slt <{self.lanes} x i32> {self.iota(_INT32)}, {count}")
+        name = below(self.line, left, self.lanes)
         self.tail = self.builder.node("tail", _BOOL)
         self.know(id(self.tail), name, True, len(self.levels) - 1)
 

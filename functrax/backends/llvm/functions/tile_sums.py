@@ -32,7 +32,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from functrax.backends.llvm.templates import constant, llvm_type
+from functrax.backends.llvm.templates import constant, lane_numbers, llvm_type, splat, suffix
 from functrax.backends.targets import target
 from functrax.backends.targets.sums import Sums
 from functrax.core.types import dtypes
@@ -64,9 +64,7 @@ class _Text:
         self.side, self.element = llvm_type(read, what.lanes), llvm_type(read, 1)
         self.lines: list[str] = []
         self.numbers = count()
-        self.suffix = f"v{what.lanes}" + {"float": "f32", "double": "f64"}.get(
-            self.element, self.element
-        )
+        self.suffix = suffix(self.element, what.lanes)
 
     def line(self, right: str) -> str:
         """Write an instruction; the name of what it computes."""
@@ -122,13 +120,11 @@ class _Text:
         if not what.masked:
             return []
         columns = self.line(f"trunc i64 {self._number(1)} to i32")
-        kind = f"<{what.lanes} x i32>"
-        one = self.line(f"insertelement {kind} poison, i32 {columns}, i64 0")
-        all_ = self.line(f"shufflevector {kind} {one}, {kind} poison, {kind} zeroinitializer")
+        inside = splat(self.line, columns, "i32", what.lanes)
         masks = []
-        for j in range(what.width):
-            iota = ", ".join(f"i32 {k}" for k in range(j * what.lanes, (j + 1) * what.lanes))
-            masks.append(self.line(f"icmp slt {kind} <{iota}>, {all_}"))
+        for first in range(0, what.width * what.lanes, what.lanes):
+            numbers = lane_numbers(range(first, first + what.lanes))
+            masks.append(self.line(f"icmp slt <{what.lanes} x i32> {numbers}, {inside}"))
         return masks
 
     def _places(self) -> Iterator[str]:
@@ -246,7 +242,7 @@ class _Text:
             if what.step is None:
                 pointer, offset = pointers[k // _ROWS_OF_POINTER], k % _ROWS_OF_POINTER
             value = self.line(f"load {self.element}, ptr {self._moved(pointer, rows[offset])}")
-            vector = self._in_all_lanes(value)
+            vector = splat(self.line, value, self.element, what.lanes)
             for j, other in enumerate(vectors):
                 out.append(self._added(vector, other, sums[k * what.width + j]))
         return out
@@ -271,12 +267,6 @@ class _Text:
             f"call {self.side} @llvm.masked.load.{self.suffix}.p0(ptr {place}, i32 {size}, "
             f"<{what.lanes} x i1> {masks[j]}, {self.side} zeroinitializer)"
         )
-
-    def _in_all_lanes(self, value: str) -> str:
-        vector, lanes = self.side, self.what.lanes
-        one = self.line(f"insertelement {vector} poison, {self.element} {value}, i64 0")
-        zeros = f"<{lanes} x i32> zeroinitializer"
-        return self.line(f"shufflevector {vector} {one}, {vector} poison, {zeros}")
 
     def _added(self, x: str, y: str, total: str) -> str:
         vector = self.vector

@@ -16,14 +16,13 @@ Start at :func:`turn_text`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cache
 from itertools import count
 from typing import Any
 
 import numpy as np
 
-from functrax.backends.llvm.templates import llvm_type
+from functrax.backends.llvm.templates import below, llvm_type, suffix
 from functrax.backends.llvm.tile_rows import transposed
 
 
@@ -31,7 +30,6 @@ from functrax.backends.llvm.tile_rows import transposed
 def turn_text(dtype: np.dtype[Any], lanes: int, masked: bool, name: str) -> str:
     """The function as a module of LLVM IR, for squares of so many lanes."""
     element, vector, size = llvm_type(dtype, 1), llvm_type(dtype, lanes), dtype.itemsize
-    suffix = f"v{lanes}" + {"float": "f32", "double": "f64"}.get(element, element)
     numbers = count()
     lines = [
         f"define void @{name}(ptr %tile, ptr %turned, i64 %height, i64 %width, "
@@ -55,7 +53,7 @@ def turn_text(dtype: np.dtype[Any], lanes: int, masked: bool, name: str) -> str:
         number = line(f"select i1 {inside}, i64 {number}, i64 %last")
         offset = line(f"mul i64 {number}, %row_pitch")
         begins.append(line(f"getelementptr i8, ptr %tile, i64 {offset}"))
-    mask = _mask(line, lanes) if masked else ""
+    mask = below(line, line("sub i64 %height, %row"), lanes) if masked else ""
     lines += [
         "  br label %columns",
         "columns:",
@@ -68,8 +66,9 @@ def turn_text(dtype: np.dtype[Any], lanes: int, masked: bool, name: str) -> str:
     for k, column in enumerate(transposed(line, vector, lanes, size, rows)):
         place = line(f"getelementptr i8, ptr {place}, i64 %pitch") if k else place
         if masked:
+            store = f"llvm.masked.store.{suffix(element, lanes)}.p0"
             lines.append(
-                f"  call void @llvm.masked.store.{suffix}.p0({vector} {column}, ptr {place}, "
+                f"  call void @{store}({vector} {column}, ptr {place}, "
                 f"i32 {size}, <{lanes} x i1> {mask})"
             )
         else:
@@ -89,13 +88,3 @@ def turn_text(dtype: np.dtype[Any], lanes: int, masked: bool, name: str) -> str:
         "}",
     ]
     return "\n".join(lines) + "\n"
-
-
-def _mask(line: Callable[[str], str], lanes: int) -> str:
-    """Which rows of a square are inside."""
-    kind = f"<{lanes} x i32>"
-    left = line(f"trunc i64 {line('sub i64 %height, %row')} to i32")
-    one = line(f"insertelement {kind} poison, i32 {left}, i64 0")
-    all_ = line(f"shufflevector {kind} {one}, {kind} poison, {kind} zeroinitializer")
-    iota = ", ".join(f"i32 {k}" for k in range(lanes))
-    return line(f"icmp slt {kind} <{iota}>, {all_}")

@@ -15,10 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from functrax.backends.llvm.templates import lane_numbers, llvm_type
-from functrax.backends.llvm.writer import Writer
+from functrax.backends.kernels.accesses import coefficient
+from functrax.backends.llvm.templates import lane_numbers, lane_order, llvm_type, suffix
+from functrax.backends.llvm.writer import Known, Writer
 from functrax.backends.targets import target
 from functrax.core.index.expr import Dim, IndexExpr, add_terms
+from functrax.core.records import record
 from functrax.core.scalars.scalar import Scalar
 
 _BOOL = np.dtype(np.bool_)
@@ -44,28 +46,74 @@ def words_of(dtype: np.dtype[Any]) -> int:
     return 2 if dtype.itemsize == 16 else 1
 
 
+@record
+class Access:
+    """An element that is read or written, or a vector of them.
+
+    Args:
+      buffer: the array.
+      dtype: of its elements.
+      pointer: to the first element, without the offset.
+      stride: elements between lanes.
+      offset: added to the address; None for nothing.
+      guard: where it is false nothing is touched; None for always.
+      level: in which it is done.
+      scattered: whether offsets differ between lanes.
+    """
+
+    buffer: int
+    dtype: np.dtype[Any]
+    pointer: str
+    stride: int
+    offset: Scalar | None
+    guard: Scalar | None
+    level: int
+    scattered: bool
+
+    @property
+    def is_row(self) -> bool:
+        """Whether lanes are neighbours."""
+        return self.stride == 1 and not self.scattered
+
+
 class Memory:
     """What reads and writes have in common."""
 
     def __init__(self, writer: Writer) -> None:
         self.writer = writer
 
-    def pointer(
-        self, buffer: int, address: IndexExpr, general: bool = False
-    ) -> tuple[str, int, int]:
-        """A pointer to the scalar part of an address: its name, its level, the vector stride.
+    def stride(self, address: IndexExpr) -> int:
+        """How many elements lanes are apart."""
+        return coefficient(address, self.writer.kernel.vector) if self.writer.lanes > 1 else 0
+
+    def access(
+        self,
+        buffer: int,
+        address: IndexExpr,
+        offset: Scalar | None,
+        guard: Scalar | None,
+        lowest: int,
+    ) -> Access:
+        """A read or a write at a level not below ``lowest``."""
+        w = self.writer
+        pointer = self.pointer(buffer, address)
+        parts = [w.operand(x) for x in (offset, guard) if x is not None]
+        level = max([pointer.level, lowest, *(p.level for p in parts)])
+        dtype, stride = w.kernel.operands[buffer].dtype, self.stride(address)
+        scattered = offset is not None and parts[0].vector
+        return Access(buffer, dtype, pointer.name, stride, offset, guard, level, scattered)
+
+    def pointer(self, buffer: int, address: IndexExpr, general: bool = False) -> Known:
+        """A pointer to the scalar part of an address.
 
         A stride of 1 is part of the code, unless the code is to be ``general``.
         """
         w = self.writer
         element = memory_type(w.kernel.operands[buffer].dtype)
         terms = []
-        stride = 0
         for atom, coef in address.terms:
             assert isinstance(atom, Dim)
             terms.append((w.level_of_dim[atom.number], atom.number, coef))
-            if atom.number == w.kernel.vector and w.lanes > 1:
-                stride = coef
         terms.sort()
         key: Any = ("pointer", buffer, address.const)
         found = w.known.get(key)
@@ -89,129 +137,123 @@ class Memory:
                 text = f"getelementptr {element}, ptr {found.name}, i64 {index}"
                 following = w.know(key, w.line(text, level), False, level)
             found = following
-        return found.name, found.level, stride
+        return found
 
-    def mask(self, guard: Scalar | None, level: int) -> str | None:
-        """The lanes that may be touched at a level, or None for all."""
+    def mask(self, a: Access) -> str | None:
+        """The lanes that may be touched, or None for all."""
         w = self.writer
-        tail = w.tail if w.masked and level >= w.vector_level > 0 else None
+        tail = w.tail if w.masked and a.level >= w.vector_level > 0 else None
         if tail is None:
-            return None if guard is None else w.as_vector(guard)
-        if guard is None:
+            return None if a.guard is None else w.as_vector(a.guard)
+        if a.guard is None:
             return w.known[id(tail)].name
-        both = f"{w.known[id(tail)].name}, {w.as_vector(guard)}"
-        return w.line(f"and <{w.lanes} x i1> {both}", level)
+        both = f"{w.known[id(tail)].name}, {w.as_vector(a.guard)}"
+        return w.line(f"and <{w.lanes} x i1> {both}", a.level)
 
-    def offset_pointer(
-        self, dtype: np.dtype[Any], pointer: str, offset: Scalar | None, level: int
-    ) -> str:
-        """A pointer moved by an offset that all lanes share."""
+    def first(self, a: Access) -> str:
+        """A pointer to the first element, with an offset that all lanes share."""
         w = self.writer
-        if offset is None:
-            return pointer
-        name = self._wide(w.operand(offset).name, offset.dtype, level)
-        return w.line(f"getelementptr {memory_type(dtype)}, ptr {pointer}, i64 {name}", level)
+        if a.offset is None:
+            return a.pointer
+        name = w.operand(a.offset).name
+        if a.offset.dtype != _INT64:
+            name = w.line(f"sext i32 {name} to i64", a.level)
+        return w.line(f"getelementptr {memory_type(a.dtype)}, ptr {a.pointer}, i64 {name}", a.level)
 
-    def _wide(self, name: str, dtype: np.dtype[Any], level: int) -> str:
-        return name if dtype == _INT64 else self.writer.line(f"sext i32 {name} to i64", level)
-
-    def lane_pointers(
-        self, buffer: int, pointer: str, stride: int, offset: Scalar | None, level: int
-    ) -> str:
+    def _lane_pointers(self, a: Access) -> str:
         """A vector of pointers, one for each lane."""
         w = self.writer
-        dtype = w.kernel.operands[buffer].dtype
+        type_ = f"<{w.lanes} x i64>"
         steps: str | None = None
-        if stride:
-            key = ("lanes", buffer, stride)
+        if a.stride:
+            key = ("lanes", a.buffer, a.stride)
             found = w.known.get(key)
             if found is None:
-                number = w.number(stride, ("stride", buffer, w.kernel.vector, stride))
+                number = w.number(a.stride, ("stride", a.buffer, w.kernel.vector, a.stride))
                 wide = w.splat(number, _INT64, 0)
-                iota = lane_numbers(range(w.lanes), "i64")
-                name = w.line(f"mul nsw <{w.lanes} x i64> {wide}, {iota}", 0)
+                name = w.line(f"mul nsw {type_} {wide}, {lane_numbers(range(w.lanes), 'i64')}", 0)
                 found = w.know(key, name, True, 0)
             steps = found.name
-        if offset is not None:
-            index = w.as_vector(offset)
-            if offset.dtype != _INT64:
-                type_ = f"<{w.lanes} x i32>"
-                index = w.line(f"sext {type_} {index} to <{w.lanes} x i64>", level)
+        if a.offset is not None:
+            index = w.as_vector(a.offset)
+            if a.offset.dtype != _INT64:
+                index = w.line(f"sext <{w.lanes} x i32> {index} to {type_}", a.level)
             if steps is not None:
-                index = w.line(f"add <{w.lanes} x i64> {index}, {steps}", level)
+                index = w.line(f"add {type_} {index}, {steps}", a.level)
             steps = index
         if steps is None:
             steps = "zeroinitializer"
-        element = memory_type(dtype)
-        return w.line(f"getelementptr {element}, ptr {pointer}, <{w.lanes} x i64> {steps}", level)
+        element = memory_type(a.dtype)
+        return w.line(f"getelementptr {element}, ptr {a.pointer}, {type_} {steps}", a.level)
 
-    def lanes_of(self, dtype: np.dtype[Any], mask: str | None, level: int) -> str:
+    def scattered(self, a: Access, mask: str | None) -> tuple[str, str, str]:
+        """Of a gather or a scatter: what its name says, the pointers, the mask, with types."""
+        w, words = self.writer, words_of(a.dtype)
+        pointers, count = self._lane_pointers(a), w.lanes * words
+        inside = self._lanes_of(a.dtype, mask, a.level)
+        if words > 1:
+            name = self._by_words(a.dtype, "ptr", pointers, a.level)
+            steps = lane_numbers([0, 8] * w.lanes, "i64")
+            text = f"getelementptr i8, <{count} x ptr> {name}, <{count} x i64> {steps}"
+            pointers = w.line(text, a.level)
+        return f"{self._suffix(a.dtype)}.v{count}p0", f"<{count} x ptr> {pointers}", inside
+
+    def _lanes_of(self, dtype: np.dtype[Any], mask: str | None, level: int) -> str:
         """A mask of elements of a dtype with its type, of true lanes if there is none."""
-        count = self.writer.lanes * words_of(dtype)
-        if mask is None:
-            return f"<{count} x i1> splat (i1 true)"
-        return f"<{count} x i1> {self._by_words(dtype, 'i1', mask, level)}"
-
-    def places_of(self, dtype: np.dtype[Any], pointers: str, level: int) -> str:
-        """A vector of pointers to elements of a dtype, with its type."""
-        count = self.writer.lanes * words_of(dtype)
-        if words_of(dtype) > 1:
-            name = self._by_words(dtype, "ptr", pointers, level)
-            steps = ", ".join(["i64 0, i64 8"] * self.writer.lanes)
-            text = f"getelementptr i8, <{count} x ptr> {name}, <{count} x i64> <{steps}>"
-            pointers = self.writer.line(text, level)
-        return f"<{count} x ptr> {pointers}"
+        name = "splat (i1 true)" if mask is None else self._by_words(dtype, "i1", mask, level)
+        return f"<{self.writer.lanes * words_of(dtype)} x i1> {name}"
 
     def _by_words(self, dtype: np.dtype[Any], element: str, name: str, level: int) -> str:
         """A lane for each word of an element."""
         lanes, words = self.writer.lanes, words_of(dtype)
         if words == 1:
             return name
-        places = ", ".join(f"i32 {k}, i32 {k}" for k in range(lanes))
+        order = lane_order([k for k in range(lanes) for _ in range(words)])
         type_ = f"<{lanes} x {element}>"
-        mask = f"<{words * lanes} x i32> <{places}>"
-        return self.writer.line(f"shufflevector {type_} {name}, {type_} poison, {mask}", level)
+        return self.writer.line(f"shufflevector {type_} {name}, {type_} poison, {order}", level)
 
-    def suffix(self, dtype: np.dtype[Any]) -> str:
+    def _suffix(self, dtype: np.dtype[Any]) -> str:
         """What the names of intrinsics say of a vector of a dtype."""
         if dtype.kind == "c":
-            return f"v{self.writer.lanes * words_of(dtype)}i64"
-        element = memory_type(dtype)
-        return f"v{self.writer.lanes}" + {"float": "f32", "double": "f64"}.get(element, element)
+            return suffix("i64", self.writer.lanes * words_of(dtype))
+        return suffix(memory_type(dtype), self.writer.lanes)
 
-    def load_lanes(
-        self, type_: str, dtype: np.dtype[Any], pointer: str, mask: str | None, level: int
-    ) -> str:
+    def load_lanes(self, dtype: np.dtype[Any], pointer: str, mask: str | None, level: int) -> str:
         """A vector of neighbours, those that are masked out zero."""
-        w = self.writer
-        size = dtype.itemsize
+        w, size = self.writer, dtype.itemsize
+        type_ = memory_type(dtype, w.lanes)
         if mask is None:
             return w.line(f"load {type_}, ptr {pointer}, align {size}", level)
-        name = f"llvm.masked.load.{self.suffix(dtype)}.p0"
-        return w.line(
-            f"call {type_} @{name}(ptr {pointer}, i32 {size}, "
-            f"{self.lanes_of(dtype, mask, level)}, {type_} zeroinitializer)",
-            level,
-        )
+        name = f"llvm.masked.load.{self._suffix(dtype)}.p0"
+        inside = self._lanes_of(dtype, mask, level)
+        operands = f"ptr {pointer}, i32 {size}, {inside}, {type_} zeroinitializer"
+        return w.line(f"call {type_} @{name}({operands})", level)
 
-    def prefetch(self, dtype: np.dtype[Any], pointer: str, level: int, write: bool = False) -> None:
-        """Ask for the vector after the one at a pointer."""
-        self.prefetch_bytes(pointer, self.writer.lanes * dtype.itemsize, level, write)
+    def store_lanes(
+        self, name: str, dtype: np.dtype[Any], pointer: str, mask: str | None, level: int
+    ) -> None:
+        """Write a vector to neighbours, but for those that are masked out."""
+        w, size = self.writer, dtype.itemsize
+        value = f"{memory_type(dtype, w.lanes)} {name}"
+        if mask is None:
+            w.do(f"store {value}, ptr {pointer}, align {size}", level)
+            return
+        inside = self._lanes_of(dtype, mask, level)
+        call = f"llvm.masked.store.{self._suffix(dtype)}.p0"
+        w.do(f"call void @{call}({value}, ptr {pointer}, i32 {size}, {inside})", level)
 
     def prefetch_bytes(self, pointer: str, distance: int, level: int, write: bool) -> None:
         """Ask for what is so many bytes after a pointer."""
         w = self.writer
         ahead = w.line(f"getelementptr i8, ptr {pointer}, i64 {distance}", level)
-        w.levels[level].lines.append(
-            f"  call void @llvm.prefetch.p0(ptr {ahead}, i32 {int(write)}, i32 3, i32 1)"
-        )
+        w.do(f"call void @llvm.prefetch.p0(ptr {ahead}, i32 {int(write)}, i32 3, i32 1)", level)
 
     def first_line(self, buffer: int, address: IndexExpr, dim: int, low: str) -> str:
         """The first index of a dim, from one on, at whose address a cache line begins."""
         w = self.writer
         dtype = w.kernel.operands[buffer].dtype
         others = [(a, c) for a, c in address.terms if a != Dim(dim)]
-        row, _, _ = self.pointer(buffer, add_terms(address.const, others))
+        row = self.pointer(buffer, add_terms(address.const, others)).name
         start = w.line(f"getelementptr {memory_type(dtype)}, ptr {row}, i64 {low}")
         place = w.line(f"ptrtoint ptr {start} to i64")
         missing = w.line(f"sub i64 0, {place}")

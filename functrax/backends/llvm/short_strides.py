@@ -11,11 +11,10 @@ Start at :func:`is_short`; :func:`read` and :func:`write` write the code.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from typing import Final
 
-import numpy as np
-
-from functrax.backends.llvm.addresses import Memory, memory_type
+from functrax.backends.llvm.addresses import Access, Memory, memory_type
+from functrax.backends.llvm.templates import lane_order
 
 #: Strides that this is done for.
 STRIDES: Final = (-1, 2, 3, 4)
@@ -23,70 +22,52 @@ STRIDES: Final = (-1, 2, 3, 4)
 _SIZES: Final = (4, 8)
 
 
-def is_short(stride: int, dtype: np.dtype[Any], lanes: int) -> bool:
+def is_short(a: Access, lanes: int) -> bool:
     """Whether lanes so far apart are read and written in rows."""
-    return dtype.kind != "c" and dtype.itemsize in _SIZES and lanes >= 4 and stride in STRIDES
+    if a.scattered or lanes < 4 or a.stride not in STRIDES:
+        return False
+    return a.dtype.kind != "c" and a.dtype.itemsize in _SIZES
 
 
-def read(
-    memory: Memory, dtype: np.dtype[Any], pointer: str, stride: int, mask: str | None, level: int
-) -> str:
-    """A vector of the elements that begin at a pointer, those that are masked out arbitrary."""
+def read(memory: Memory, a: Access, mask: str | None) -> str:
+    """A vector of the elements of an access, those that are masked out arbitrary."""
     w = memory.writer
-    lanes, type_ = w.lanes, memory_type(dtype, w.lanes)
+    lanes, type_ = w.lanes, memory_type(a.dtype, w.lanes)
     found = "poison"
-    rows = list(_rows(memory, dtype, pointer, stride, level))
+    rows = list(_rows(memory, a))
     for place, inside in rows:
         whole = mask is None and place != rows[-1][0]  # all of it is before the last lane
-        chosen = None if whole else _mask(memory, inside, mask, level)
-        row = memory.load_lanes(type_, dtype, place, chosen, level)
-        order = [lanes + inside.index(k) if k in inside else k for k in range(lanes)]
-        operands = f"{type_} {found}, {type_} {row}"
-        found = w.line(f"shufflevector {operands}, {_order(order, 0)}", level)
+        chosen = None if whole else _mask(memory, inside, mask, a.level)
+        row = memory.load_lanes(a.dtype, place, chosen, a.level)
+        order = lane_order([lanes + inside.index(k) if k in inside else k for k in range(lanes)])
+        found = w.line(f"shufflevector {type_} {found}, {type_} {row}, {order}", a.level)
     return found
 
 
-def write(
-    memory: Memory,
-    dtype: np.dtype[Any],
-    name: str,
-    pointer: str,
-    stride: int,
-    mask: str | None,
-    level: int,
-) -> None:
-    """Write a vector to the elements that begin at a pointer, but for those that are masked out."""
+def write(memory: Memory, a: Access, name: str, mask: str | None) -> None:
+    """Write a vector to the elements of an access, but for those that are masked out."""
     w = memory.writer
-    lanes, type_ = w.lanes, memory_type(dtype, w.lanes)
-    for place, inside in _rows(memory, dtype, pointer, stride, level):
-        row = w.line(f"shufflevector {type_} {name}, {type_} poison, {_order(inside, 0)}", level)
-        chosen = _mask(memory, inside, mask, level)
-        if chosen is None:
-            w.levels[level].lines.append(
-                f"  store {type_} {row}, ptr {place}, align {dtype.itemsize}"
-            )
-            continue
-        w.levels[level].lines.append(
-            f"  call void @llvm.masked.store.{memory.suffix(dtype)}.p0({type_} {row}, ptr {place}, "
-            f"i32 {dtype.itemsize}, <{lanes} x i1> {chosen})"
-        )
+    type_ = memory_type(a.dtype, w.lanes)
+    for place, inside in _rows(memory, a):
+        order = lane_order([max(k, 0) for k in inside])
+        row = w.line(f"shufflevector {type_} {name}, {type_} poison, {order}", a.level)
+        chosen = _mask(memory, inside, mask, a.level)
+        memory.store_lanes(row, a.dtype, place, chosen, a.level)
 
 
-def _rows(
-    memory: Memory, dtype: np.dtype[Any], pointer: str, stride: int, level: int
-) -> Iterator[tuple[str, list[int]]]:
+def _rows(memory: Memory, a: Access) -> Iterator[tuple[str, list[int]]]:
     """Pointers to the rows, and which lane each of their elements is; -1 for none."""
-    w = memory.writer
-    lanes, element = w.lanes, memory_type(dtype)
-    if stride < 0:
-        begin = w.line(f"getelementptr {element}, ptr {pointer}, i64 {1 - lanes}", level)
+    w, pointer = memory.writer, memory.first(a)
+    lanes, element = w.lanes, memory_type(a.dtype)
+    if a.stride < 0:
+        begin = w.line(f"getelementptr {element}, ptr {pointer}, i64 {1 - lanes}", a.level)
         yield begin, list(range(lanes))[::-1]
         return
-    for first in range(0, stride * lanes, lanes):
+    for first in range(0, a.stride * lanes, lanes):
         place = pointer
         if first:
-            place = w.line(f"getelementptr {element}, ptr {pointer}, i64 {first}", level)
-        yield place, [k // stride if k % stride == 0 else -1 for k in range(first, first + lanes)]
+            place = w.line(f"getelementptr {element}, ptr {pointer}, i64 {first}", a.level)
+        yield place, [-1 if k % a.stride else k // a.stride for k in range(first, first + lanes)]
 
 
 def _mask(memory: Memory, inside: Sequence[int], mask: str | None, level: int) -> str | None:
@@ -96,12 +77,8 @@ def _mask(memory: Memory, inside: Sequence[int], mask: str | None, level: int) -
         if -1 not in inside:
             return None
         return "<" + ", ".join(f"i1 {'false' if k < 0 else 'true'}" for k in inside) + ">"
+    order = lane_order([lanes if k < 0 else k for k in inside])
     type_ = f"<{lanes} x i1>"
-    text = f"shufflevector {type_} {mask}, {type_} zeroinitializer, {_order(inside, lanes)}"
-    return memory.writer.line(text, level)
-
-
-def _order(inside: Sequence[int], other: int) -> str:
-    """The lanes of a row as a permutation's text, ``other`` where there is none."""
-    places = ", ".join(f"i32 {other if k < 0 else k}" for k in inside)
-    return f"<{len(inside)} x i32> <{places}>"
+    return memory.writer.line(
+        f"shufflevector {type_} {mask}, {type_} zeroinitializer, {order}", level
+    )

@@ -199,7 +199,7 @@ class Statements:
     def _prefetch(self, prefetch: Prefetch) -> None:
         w, level = self.writer, len(self.writer.levels) - 1
         dtype = w.kernel.operands[prefetch.buffer].dtype
-        pointer, _, _ = self.memory.pointer(prefetch.buffer, prefetch.address)
+        pointer = self.memory.pointer(prefetch.buffer, prefetch.address).name
         if prefetch.dim is not None:
             step = coefficient(prefetch.address, prefetch.dim)
             number = w.number(step, ("stride", prefetch.buffer, prefetch.dim, step))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from functrax.backends.kernels.ir import Store
 from functrax.backends.llvm import short_strides
-from functrax.backends.llvm.addresses import Memory, alignment, memory_type, words_of
+from functrax.backends.llvm.addresses import Memory, alignment, memory_type
 from functrax.backends.llvm.loads import Loads
 from functrax.backends.llvm.nodes import Nodes
 from functrax.backends.llvm.writer import Writer
@@ -60,57 +60,40 @@ class Stores:
         w = self.writer
         if w.vector_level <= 0 or w.lanes == 1:
             return True
-        _, _, stride = self.memory.pointer(store.buffer, store.address)
-        values = (store.value, store.offset)
-        return stride == 0 and not any(w.operand(x).vector for x in values if x is not None)
+        values = [w.operand(x) for x in (store.value, store.offset) if x is not None]
+        return self.memory.stride(store.address) == 0 and not any(x.vector for x in values)
 
     def _write(self, store: Store, value: Scalar) -> None:
-        w = self.writer
-        dtype = w.kernel.operands[store.buffer].dtype
-        pointer, _, stride = self.memory.pointer(store.buffer, store.address)
-        level = len(w.levels) - 1
-        scattered = store.offset is not None and w.operand(store.offset).vector
+        w, memory, level = self.writer, self.memory, len(self.writer.levels) - 1
+        a = memory.access(store.buffer, store.address, store.offset, store.guard, level)
         if self._is_single(store):
-            self._write_scalar(store, value, pointer, level)
+            name = memory.to_memory(w.operand(value).name, a.dtype, 1, level)
+            element, place = memory_type(a.dtype), memory.first(a)
+            w.do(f"store {element} {name}, ptr {place}{alignment(a.dtype)}", level)
             return
-        if stride == 0 and not scattered:
+        if a.stride == 0 and not a.scattered:
             raise VerificationError(
                 f"kernel {w.kernel.name}: all lanes write one element",
                 got=str(store.address),
                 fix="report this: the compiler vectorised a loop that it must not",
             )
-        name = self.memory.to_memory(w.as_vector(value), dtype, w.lanes, level)
-        mask = self.memory.mask(store.guard, level)
-        type_ = memory_type(dtype, w.lanes)
-        lines = w.levels[level].lines
-        size = dtype.itemsize
-        if stride == 1 and not scattered:
-            pointer = self.memory.offset_pointer(dtype, pointer, store.offset, level)
+        name = memory.to_memory(w.as_vector(value), a.dtype, w.lanes, level)
+        mask = memory.mask(a)
+        type_, size = memory_type(a.dtype, w.lanes), a.dtype.itemsize
+        if a.is_row:
+            pointer = memory.first(a)
             if mask is None and store.streams:
                 self._stream(f"store {type_} {name}, ptr {pointer}", size, level)
                 return
             if w.kernel.tile is not None:
-                self.memory.prefetch(dtype, pointer, level, write=True)
-            if mask is None:
-                lines.append(f"  store {type_} {name}, ptr {pointer}, align {size}")
-                return
-            call = f"llvm.masked.store.{self.memory.suffix(dtype)}.p0"
-            lines.append(
-                f"  call void @{call}({type_} {name}, ptr {pointer}, i32 {size}, "
-                f"{self.memory.lanes_of(dtype, mask, level)})"
-            )
-            return
-        if not scattered and short_strides.is_short(stride, dtype, w.lanes):
-            pointer = self.memory.offset_pointer(dtype, pointer, store.offset, level)
-            short_strides.write(self.memory, dtype, name, pointer, stride, mask, level)
-            return
-        pointers = self.memory.lane_pointers(store.buffer, pointer, stride, store.offset, level)
-        call = f"llvm.masked.scatter.{self.memory.suffix(dtype)}.v{w.lanes * words_of(dtype)}p0"
-        places = self.memory.places_of(dtype, pointers, level)
-        lines.append(
-            f"  call void @{call}({type_} {name}, {places}, i32 {min(size, 8)}, "
-            f"{self.memory.lanes_of(dtype, mask, level)})"
-        )
+                memory.prefetch_bytes(pointer, w.lanes * size, level, write=True)
+            memory.store_lanes(name, a.dtype, pointer, mask, level)
+        elif short_strides.is_short(a, w.lanes):
+            short_strides.write(memory, a, name, mask)
+        else:
+            call, places, inside = memory.scattered(a, mask)
+            operands = f"{type_} {name}, {places}, i32 {min(size, 8)}, {inside}"
+            w.do(f"call void @llvm.masked.scatter.{call}({operands})", level)
 
     def _stream(self, text: str, size: int, level: int) -> None:
         """A store past the caches if the array begins at a cache line, else an ordinary one."""
@@ -127,11 +110,3 @@ class Stores:
         lines += [f"  br label %{label}", f"{label}.else:", f"  {text}, align {size}"]
         lines += [f"  br label %{label}", f"{label}:"]
         w.levels[level].block = label
-
-    def _write_scalar(self, store: Store, value: Scalar, pointer: str, level: int) -> None:
-        w = self.writer
-        dtype = w.kernel.operands[store.buffer].dtype
-        name = self.memory.to_memory(w.operand(value).name, dtype, 1, level)
-        pointer = self.memory.offset_pointer(dtype, pointer, store.offset, level)
-        write = f"  store {memory_type(dtype)} {name}, ptr {pointer}{alignment(dtype)}"
-        w.levels[level].lines.append(write)

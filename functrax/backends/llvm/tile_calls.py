@@ -39,7 +39,7 @@ class TileCalls:
     def _place(self, place: Place) -> tuple[str, str]:
         """A pointer, and how many bytes there are from row to row."""
         w = self.writer
-        pointer, _, _ = self.memory.pointer(place.buffer, place.address, True)
+        pointer = self.memory.pointer(place.buffer, place.address, True).name
         if place.offset is not None:
             element = memory_type(w.kernel.operands[place.buffer].dtype)
             offset = self._name(place.offset)
@@ -72,7 +72,7 @@ class TileCalls:
                 if not (isinstance(a, Dim) and a.number in inside)
             ]
             address = add_terms(side.address.const, terms)
-            bases.append(self.memory.pointer(side.buffer, address, True)[0])
+            bases.append(self.memory.pointer(side.buffer, address, True).name)
         length, more = self._name(s.length), self._name(s.more)
         tile, pitch = self._one_of(s.to, s.whole, s.instead)
         right = [coefficient(s.right.address, d) for d in s.loops]

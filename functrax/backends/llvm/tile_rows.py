@@ -47,7 +47,7 @@ class Tiles:
         across = coefficient(address, w.kernel.vector) not in (0, 1)
         return across and coefficient(address, w.kernel.tile) == 1
 
-    def rows(self, buffer: int, address: IndexExpr, stride: int, guard: Scalar | None) -> Names:
+    def rows(self, buffer: int, address: IndexExpr, guard: Scalar | None) -> Names:
         """A tile of an array that is contiguous along the tile dim: a vector for each point of it.
 
         Rows along the tile dim are read, and transposed in registers.  Instead of a row that is not
@@ -60,10 +60,9 @@ class Tiles:
         if found is not None and found[0] == w.open[-1]:
             return found[1]
         dtype = w.kernel.operands[buffer].dtype
-        type_ = memory_type(dtype, w.lanes)
+        element, stride = memory_type(dtype), self.memory.stride(address)
         others = [(a, c) for a, c in address.terms if a.dims_mask != 1 << (w.kernel.tile or 0)]
-        base, _, _ = self.memory.pointer(buffer, add_terms(address.const, others))
-        element = memory_type(dtype)
+        base = self.memory.pointer(buffer, add_terms(address.const, others)).name
         base = w.line(f"getelementptr {element}, ptr {base}, i64 {self.begin}", level)
         step = w.number(stride, ("stride", buffer, w.kernel.vector, stride))
         mask = self._mask(level)
@@ -75,7 +74,8 @@ class Tiles:
             if guard is not None:
                 inside = w.line(f"extractelement <{w.lanes} x i1> {guards}, i64 {k}", level)
                 pointer = w.line(f"select i1 {inside}, ptr {pointer}, ptr %b{buffer}", level)
-            rows.append(self.memory.load_lanes(type_, dtype, pointer, mask, level))
+            rows.append(self.memory.load_lanes(dtype, pointer, mask, level))
+        type_ = memory_type(dtype, w.lanes)
         rows = transposed(lambda x: w.line(x, level), type_, w.lanes, dtype.itemsize, rows)
         self._found[key] = (w.open[-1], rows)
         return rows

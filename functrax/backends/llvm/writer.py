@@ -107,6 +107,10 @@ class Writer:
         self.levels[level].lines.append(f"  {name} = {right}")
         return name
 
+    def do(self, text: str, level: int = -1) -> None:
+        """Write an instruction that gives no value."""
+        self.levels[level].lines.append(f"  {text}")
+
     def know(
         self, key: Any, name: str, vector: bool, level: int, lanes: int | None = None
     ) -> Known:

@@ -58,6 +58,8 @@ class Target:
       vector_bytes: bytes of a vector register.
       registers: how many vector registers there are.
       cache_line: bytes of a line of a cache, which is what memory is read and written in.
+      fetched_ahead: how many bytes before it is read or copied a row is asked for, so that it is in
+        the first cache by then: measured with rows that are read at once with many others.
       page: bytes of a page.  A processor fetches ahead inside of one.
       first_cache: bytes of the first cache that a tile of a contraction reads again and again.
       second_cache: bytes of the second cache that a thread has.
@@ -146,6 +148,7 @@ class Target:
     vector_bytes: int = 16
     registers: int = 16
     cache_line: int = 64
+    fetched_ahead: int = 1024
     page: int = 4096
     first_cache: int = 32 << 10
     second_cache: int = SECOND_CACHE

@@ -37,8 +37,6 @@ from functrax.backends.targets import target
 from functrax.backends.targets.sums import Sums
 from functrax.core.types import dtypes
 
-#: What is copied is brought to the first cache so many steps before.
-_AHEAD = 16
 #: Rows at other steps are reached from a pointer of their own to every third one.
 _ROWS_OF_POINTER = 3
 
@@ -76,7 +74,9 @@ class _Text:
         """The whole text."""
         steps, rows, extents = self._numbers()
         if self.what.copies:
-            self.ahead = self.line(f"mul i64 {steps[-1][1]}, {_AHEAD}")
+            # Each step copies a row; so many steps before it is brought to the first cache.
+            ahead = target().fetched_ahead // target().cache_line
+            self.ahead = self.line(f"mul i64 {steps[-1][1]}, {ahead}")
         if self.what.fetches:
             first = 2 + len(steps[0]) * self.what.loops + self.what.loops - 1
             self.rare, self.row = self._number(first), self._bytes(first + 1)

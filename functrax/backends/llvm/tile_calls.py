@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from functrax.backends.gemm.blocking import MOST_BAKED
 from functrax.backends.kernels.accesses import coefficient
 from functrax.backends.kernels.tiling import BAKED
 from functrax.backends.llvm.addresses import Memory, memory_type
@@ -124,7 +125,7 @@ class TileCalls:
     def _form(self, s: TileSum) -> Sums:
         """What function adds up the products of a tile."""
         loops = len(s.loops)
-        step = s.left.step if 0 <= s.left.step <= BAKED or s.height == 1 else None
+        step = s.left.step if 0 <= s.left.step <= MOST_BAKED or s.height == 1 else None
         if s.on_unit:
             return Sums(s.dtype, s.height, s.width, s.lanes, loops, None, False, dot=s.dot)
         narrow = self.writer.kernel.extents[s.columns] < s.width * s.lanes

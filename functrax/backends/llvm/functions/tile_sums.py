@@ -25,10 +25,10 @@ Start at :func:`sums_text`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from itertools import count
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -52,14 +52,23 @@ def sums_text(what: Sums, name: str) -> str:
 
 
 class _Text:
-    """Writes the function."""
+    """Writes the function.
+
+    Attributes:
+      vector: the type of the sums; ``side`` and ``element`` are those of what is read.
+      steps: of each loop, in bytes: those of the left side's pointers, the right side, the panel.
+      extents: of each loop.
+      rows: how far rows are from their pointer.
+      masks: of each vector the lanes that are inside, if not all are.
+    """
 
     def __init__(self, what: Sums, name: str) -> None:
         self.what, self.name = what, name
         self.vector = llvm_type(what.dtype, what.lanes)
-        #: What is read of both sides.
         read = _WORD if what.dot else what.dtype
         self.side, self.element = llvm_type(read, what.lanes), llvm_type(read, 1)
+        #: Bytes of an element and of a vector, of the sums and of what is read.
+        self.size, self.vector_size = what.dtype.itemsize, what.lanes * what.dtype.itemsize
         self.lines: list[str] = []
         self.numbers = count()
         self.suffix = suffix(self.element, what.lanes)
@@ -72,18 +81,28 @@ class _Text:
 
     def module(self) -> str:
         """The whole text."""
-        steps, rows, extents = self._numbers()
-        if self.what.copies:
+        what, loops = self.what, self.what.loops
+        each = 3 if what.copies else 2  # steps of a loop among the numbers
+        self.steps = [[self._bytes(2 + each * k + j) for j in range(each)] for k in range(loops)]
+        after = 2 + each * loops
+        self.extents = ["%count", *(self._number(after + k) for k in range(loops - 1))]
+        self.rows = self._row_places()
+        if what.copies:
             # Each step copies a row; so many steps before it is brought to the first cache.
             ahead = target().fetched_ahead // target().cache_line
-            self.ahead = self.line(f"mul i64 {steps[-1][1]}, {ahead}")
-        if self.what.fetches:
-            first = 2 + len(steps[0]) * self.what.loops + self.what.loops - 1
+            self.ahead = self.line(f"mul i64 {self.steps[-1][1]}, {ahead}")
+        if what.fetches:
+            first = after + loops - 1
             self.rare, self.row = self._number(first), self._bytes(first + 1)
-        masks = self._masks()
-        zero = constant(0, self.what.dtype, self.what.lanes)
-        sums = [zero] * (self.what.height * self.what.width)
-        self._store(self._loops(steps, extents, rows, masks, sums))
+        self.masks = self._masks()
+        pointers = ["%left"]
+        if what.step is None:
+            for _ in range(_ROWS_OF_POINTER, what.height, _ROWS_OF_POINTER):
+                pointers.append(self._moved(pointers[-1], self.rows[_ROWS_OF_POINTER]))
+        self.steps = [[of[0]] * len(pointers) + of[1:] for of in self.steps]
+        pointers += ["%right", "%panel"] if what.copies else ["%right"]
+        zero = constant(0, what.dtype, what.lanes)
+        self._store(self._loop(0, "entry", pointers, [zero] * (what.height * what.width)))
         head = (
             f"define void @{self.name}(ptr %left, ptr %right, ptr %tile, ptr %numbers, "
             "i64 %count, i64 %more, ptr %panel, ptr %later, i64 %pitch) nounwind {"
@@ -96,23 +115,19 @@ class _Text:
         return self.line(f"load i64, ptr {self.line(f'getelementptr i64, ptr %numbers, i64 {n}')}")
 
     def _bytes(self, n: int) -> str:
-        return self.line(f"shl i64 {self._number(n)}, {self.what.dtype.itemsize.bit_length() - 1}")
+        return self.line(f"shl i64 {self._number(n)}, {self.size.bit_length() - 1}")
 
-    def _numbers(self) -> tuple[list[list[str]], list[str], list[str]]:
-        """Of each loop the steps in bytes; how far rows are from their pointer; extents."""
-        loops, baked = self.what.loops, self.what.step
-        count = 3 if self.what.copies else 2
-        steps = [[self._bytes(2 + count * k + j) for j in range(count)] for k in range(loops)]
-        extents = ["%count", *(self._number(2 + count * loops + k) for k in range(loops - 1))]
+    def _row_places(self) -> list[str]:
+        """How far rows are from their pointer."""
+        height, baked = self.what.height, self.what.step
         if baked is not None:
-            size = baked * self.what.dtype.itemsize
-            return steps, [str(size * k) for k in range(self.what.height)], extents
+            return [str(baked * self.size * k) for k in range(height)]
         rows = ["0"]
-        if self.what.height > 1:
+        if height > 1:
             rows.append(self._bytes(0))
-        for _ in range(2, min(_ROWS_OF_POINTER + 1, self.what.height)):
+        for _ in range(2, min(_ROWS_OF_POINTER + 1, height)):
             rows.append(self.line(f"add i64 {rows[-1]}, {rows[1]}"))
-        return steps, rows, extents
+        return rows
 
     def _masks(self) -> list[str]:
         """Which lanes of each vector are inside."""
@@ -127,81 +142,60 @@ class _Text:
             masks.append(self.line(f"icmp slt <{what.lanes} x i32> {numbers}, {inside}"))
         return masks
 
-    def _places(self) -> Iterator[str]:
-        size = self.what.lanes * self.what.dtype.itemsize
-        row = "%tile"
-        for k in range(self.what.height):
-            row = self._moved(row, "%pitch") if k else row
-            for j in range(self.what.width):
-                yield self._moved(row, str(j * size))
+    def _moved(self, pointer: str, offset: str) -> str:
+        return self.line(f"getelementptr i8, ptr {pointer}, i64 {offset}")
+
+    def _vectors_from(self, pointer: str) -> Iterator[str]:
+        """Pointers to the vectors of a row, each written when it is asked for."""
+        for j in range(self.what.width):
+            yield self._moved(pointer, str(j * self.vector_size))
+
+    def _write(self, type_: str, values: list[str], places: Iterable[str]) -> None:
+        for value, place in zip(values, places, strict=True):
+            self.lines.append(f"  store {type_} {value}, ptr {place}, align {self.size}")
 
     def _store(self, sums: list[str]) -> None:
         """Write the sums, added to those of the blocks of steps before.
 
         These are read last, so that the first products do not wait for them.
         """
-        size = self.what.dtype.itemsize
         add = "fadd" if dtypes.is_float(self.what.dtype) else "add"
-        places = list(self._places())
+        row, places = "%tile", [*self._vectors_from("%tile")]
+        for _ in range(1, self.what.height):
+            row = self._moved(row, "%pitch")
+            places += self._vectors_from(row)
         goes_on = self.line("icmp ne i64 %more, 0")
         self.lines += [f"  br i1 {goes_on}, label %further, label %first", "further:"]
-        before = [self.line(f"load {self.vector}, ptr {x}, align {size}") for x in places]
+        before = [self.line(f"load {self.vector}, ptr {x}, align {self.size}") for x in places]
         totals = [
             self.line(f"{add} {self.vector} {x}, {y}") for x, y in zip(before, sums, strict=True)
         ]
-        for place, value in zip(places, totals, strict=True):
-            self.lines.append(f"  store {self.vector} {value}, ptr {place}, align {size}")
+        self._write(self.vector, totals, places)
         self.lines += ["  ret void", "first:"]
-        for place, value in zip(places, sums, strict=True):
-            self.lines.append(f"  store {self.vector} {value}, ptr {place}, align {size}")
+        self._write(self.vector, sums, places)
 
     # ---- loops ----------------------------------------------------------------------------------
 
-    def _loops(
-        self,
-        steps: list[list[str]],
-        extents: list[str],
-        rows: list[str],
-        masks: list[str],
-        sums: list[str],
-    ) -> list[str]:
-        """The nest; the sums after it."""
-        pointers = ["%left"]
-        if self.what.step is None:
-            for _ in range(_ROWS_OF_POINTER, self.what.height, _ROWS_OF_POINTER):
-                pointers.append(self._moved(pointers[-1], rows[_ROWS_OF_POINTER]))
-        steps = [[of[0]] * len(pointers) + of[1:] for of in steps]
-        pointers += ["%right", "%panel"] if self.what.copies else ["%right"]
-        return self._loop(0, "entry", pointers, sums, (steps, extents, rows, masks))
-
-    def _moved(self, pointer: str, offset: str) -> str:
-        return self.line(f"getelementptr i8, ptr {pointer}, i64 {offset}")
-
-    def _loop(
-        self, depth: int, before: str, pointers: list[str], sums: list[str], known: Any
-    ) -> list[str]:
+    def _loop(self, depth: int, before: str, pointers: list[str], sums: list[str]) -> list[str]:
         """The loop at a depth, and those in it; the sums after it."""
-        steps, extents, rows, masks = known
         label = f"loop{depth}"
         self.lines += [f"  br label %{label}", f"{label}:"]
         first = len(self.lines)
-        later = ""
         places = [self.line(f"phi ptr [ {p}, %{before} ], ") for p in pointers]
-        left = self.line(f"phi i64 [ {extents[depth]}, %{before} ], ")
+        left = self.line(f"phi i64 [ {self.extents[depth]}, %{before} ], ")
         accs = [self.line(f"phi {self.vector} [ {x}, %{before} ], ") for x in sums]
+        later = []
         if depth + 1 < self.what.loops:
-            new = self._loop(depth + 1, label, places, accs, known)
+            new = self._loop(depth + 1, label, places, accs)
         else:
-            later = self._fetch(label, before, left) if self.what.fetches else ""
-            new = self._step(places, rows, masks, accs)
+            later = [self._fetch(label, before, left)] if self.what.fetches else []
+            new = self._step(places, accs)
         end = f"{label}.end"
         self.lines += [f"  br label %{end}", f"{end}:"]
-        moved = [self._moved(p, step) for p, step in zip(places, steps[depth], strict=True)]
+        moved = [self._moved(p, step) for p, step in zip(places, self.steps[depth], strict=True)]
         fewer = self.line(f"add i64 {left}, -1")
-        for k, value in enumerate([*moved, fewer, *new]):
-            self.lines[first + k] += f"[ {value}, %{end} ]"
-        if later:
-            self.lines[first + len(places) + 1 + len(accs)] += f"[ {later}, %{end} ]"
+        for k, value in enumerate([*moved, fewer, *new, *later], first):
+            self.lines[k] += f"[ {value}, %{end} ]"
         more = self.line(f"icmp ne i64 {fewer}, 0")
         self.lines += [f"  br i1 {more}, label %{label}, label %{label}.exit", f"{label}.exit:"]
         return new
@@ -221,51 +215,36 @@ class _Text:
 
     def _prefetch(self, pointer: str) -> None:
         """Ask for the vectors of a row of the right side."""
-        for j in range(self.what.width):
-            place = self._moved(pointer, str(j * self.what.lanes * self.what.dtype.itemsize))
-            self.lines.append(
-                f"  call void @llvm.prefetch.p0(ptr {place}, i32 0, i32 3, i32 1)",
-            )
+        for place in self._vectors_from(pointer):
+            self.lines.append(f"  call void @llvm.prefetch.p0(ptr {place}, i32 0, i32 3, i32 1)")
 
-    def _step(
-        self, pointers: list[str], rows: list[str], masks: list[str], sums: list[str]
-    ) -> list[str]:
+    def _step(self, pointers: list[str], sums: list[str]) -> list[str]:
         """One step: every element of the left side times every vector of the right one."""
         what = self.what
         right = pointers[-2 if what.copies else -1]
-        vectors = [self._vector(right, j, masks) for j in range(what.width)]
+        vectors = [self._vector(place, j) for j, place in enumerate(self._vectors_from(right))]
         if what.copies:
-            self._copy(right, vectors, pointers[-1])
+            self._prefetch(self._moved(right, self.ahead))
+            self._write(self.side, vectors, self._vectors_from(pointers[-1]))
         out = []
         for k in range(what.height):
             pointer, offset = pointers[0], k
             if what.step is None:
                 pointer, offset = pointers[k // _ROWS_OF_POINTER], k % _ROWS_OF_POINTER
-            value = self.line(f"load {self.element}, ptr {self._moved(pointer, rows[offset])}")
+            place = self._moved(pointer, self.rows[offset])
+            value = self.line(f"load {self.element}, ptr {place}")
             vector = splat(self.line, value, self.element, what.lanes)
             for j, other in enumerate(vectors):
                 out.append(self._added(vector, other, sums[k * what.width + j]))
         return out
 
-    def _copy(self, source: str, vectors: list[str], panel: str) -> None:
-        """Write vectors that were read of the right side to the panel, and ask for later ones."""
-        size = self.what.lanes * self.what.dtype.itemsize
-        self._prefetch(self._moved(source, self.ahead))
-        for j, vector in enumerate(vectors):
-            place = self._moved(panel, str(j * size))
-            self.lines.append(
-                f"  store {self.side} {vector}, ptr {place}, align {self.what.dtype.itemsize}"
-            )
-
-    def _vector(self, pointer: str, j: int, masks: list[str]) -> str:
-        what = self.what
-        size = what.dtype.itemsize
-        place = self._moved(pointer, str(j * what.lanes * size))
-        if not masks:
-            return self.line(f"load {self.side}, ptr {place}, align {size}")
+    def _vector(self, place: str, j: int) -> str:
+        """A vector of the right side."""
+        if not self.masks:
+            return self.line(f"load {self.side}, ptr {place}, align {self.size}")
         return self.line(
-            f"call {self.side} @llvm.masked.load.{self.suffix}.p0(ptr {place}, i32 {size}, "
-            f"<{what.lanes} x i1> {masks[j]}, {self.side} zeroinitializer)"
+            f"call {self.side} @llvm.masked.load.{self.suffix}.p0(ptr {place}, i32 {self.size}, "
+            f"<{self.what.lanes} x i1> {self.masks[j]}, {self.side} zeroinitializer)"
         )
 
     def _added(self, x: str, y: str, total: str) -> str:

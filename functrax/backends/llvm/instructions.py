@@ -27,7 +27,8 @@ from functrax.core.scalars.scalar import Scalar
 #: What the names of functions of ours begin with; then come the dtype and the number of lanes.
 FMA: Final = "functrax.fma"
 REMAINDER: Final = "functrax.rem"
-#: Powers of two that numbers are multiplied with are larger than minus this.
+#: Powers of two that numbers are multiplied with are larger than minus this, and what comes of NaN
+#: is not.
 _MOST_POWER: Final = 1 << 20
 
 Rule = Callable[..., str]

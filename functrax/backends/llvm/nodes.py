@@ -9,8 +9,6 @@ Start at :meth:`Nodes.value`.
 
 from __future__ import annotations
 
-from typing import Final
-
 import numpy as np
 
 from functrax.backends.kernels.math import EXPANSIONS
@@ -27,8 +25,6 @@ from functrax.core.scalars.scalar import THREEFRY, WORD, Scalar
 from functrax.core.types import dtypes
 
 _INT32 = np.dtype(np.int32)
-#: Bytes of vectors that are long.
-_WIDE: Final = 64
 
 
 class Nodes:
@@ -73,7 +69,7 @@ class Nodes:
             stack.pop()
             if instead:
                 same = w.operand(args[0])
-                w.know(id(node), same.name, same.vector, same.level, same.lanes)
+                w.same(node, same, same.level)
             else:
                 self._compute(node)
         return w.operand(root)
@@ -91,14 +87,10 @@ class Nodes:
         return found
 
     def _divides_a_row(self, node: Scalar) -> bool:
-        """Whether it divides vectors of float32 by a number that is the same for a whole loop.
-
-        Long vectors are divided slowly: 16 lanes in 16 cycles on several processors.
-        """
+        """Whether it divides whole vectors of float32 by a number that a loop does not change."""
         if node.dtype != dtypes.float32 or not self.contract:
             return False
-        machine = target()
-        if 4 * self.writer.lanes < _WIDE or machine.vector_bytes < _WIDE or machine.divides_fast:
+        if target().divides_fast or 4 * self.writer.lanes < target().vector_bytes:
             return False
         x, y = map(self.writer.operand, node.args)
         return x.vector and not y.vector and x.level > y.level
@@ -176,7 +168,7 @@ class Nodes:
         (x,) = node.args
         found = w.operand(x)
         if not found.vector:
-            w.know(id(node), found.name, False, found.level)
+            w.same(node, found, found.level)
             return
         type_ = llvm_type(node.dtype, w.lanes)
         if node.op == "lane":

@@ -70,20 +70,21 @@ class Statements:
             w.vector_level, w.masked = len(w.levels) - 1, loop.masked
             if loop.masked:
                 w.define_tail(w.loop_index(), high)
-        self._know(loop.carries, names)
+        self._know([c.acc for c in loop.carries], loop.carries, names)
         self.write(loop.body)
         new = self._new(loop.carries)
         if is_vector:
             w.vector_level, w.masked = -1, before
         step = str(loop.step) if loop.by is None else self._name(loop.by)
-        self._results(loop.carries, w.close_loop(step, high, new, skipped))
+        names = w.close_loop(step, high, new, skipped)
+        self._know([c.result for c in loop.carries], loop.carries, names)
 
     def _while(self, loop: While) -> None:
         w = self.writer
         names = w.open_loop("0", self._first(loop.carries))
         label = w.open[-1]
         w.define_dim(loop.dim, w.loop_index())
-        self._know(loop.carries, names)
+        self._know([c.acc for c in loop.carries], loop.carries, names)
         holds = self.nodes.value(loop.condition).name
         level = w.levels[-1]
         level.lines.append(f"  br i1 {holds}, label %{label}.body, label %{label}.exit")
@@ -91,36 +92,29 @@ class Statements:
         level.block = f"{label}.body"
         self.write(loop.body)
         w.close_loop("1", None, self._new(loop.carries))
-        self._results(loop.carries, names)
+        self._know([c.result for c in loop.carries], loop.carries, names)
 
     def _bind(self, bind: Bind) -> None:
         w = self.writer
         names = [name for _, name in self._first(bind.carries)]
         index = self._name(bind.index)
-        inside = None if bind.inside is None else self.nodes.value(bind.inside).name
-        w.open_level(w.levels[-1].block)
+        inside = None if bind.inside is None else self._name(bind.inside)
+        label = w.open_branch() if inside is not None else w.open_level(w.levels[-1].block)
         w.define_dim(bind.dim, index)
         before = w.vector_level
         if bind.vector:
             w.vector_level = len(w.levels) - 1
-        label = f"tile{w.count()}"
-        level = w.levels[-1]
-        if inside is not None:
-            level.lines.append(f"  br i1 {inside}, label %{label}, label %{label}.end")
-            level.lines.append(f"{label}:")
-            level.block = label
-        self._know(bind.carries, names)
+        self._know([c.acc for c in bind.carries], bind.carries, names)
         self.write(bind.body)
         new = self._new(bind.carries)
         w.vector_level = before
-        block, lines = w.levels[-1].block, w.close_level()
-        outer = w.levels[-1]
-        outer.lines += lines
-        outer.block = block
         if inside is not None:
-            outer.lines += [f"  br label %{label}.end", f"{label}.end:"]
-            outer.block = f"{label}.end"
-        self._results(bind.carries, new)
+            w.close_branch(label, inside)
+        else:
+            block, lines = w.levels[-1].block, w.close_level()
+            w.levels[-1].lines += lines
+            w.levels[-1].block = block
+        self._know([c.result for c in bind.carries], bind.carries, new)
 
     def _if(self, s: If) -> None:
         holds = self.nodes.value(s.condition).name
@@ -130,16 +124,15 @@ class Statements:
                 self.write(body)
                 self.writer.close_branch(label, holds, negated)
 
-    def _tile_sum(self, s: TileSum) -> None:
+    def _tile_call(self, s: TileSum | TurnTile) -> None:
         from functrax.backends.llvm.tile_calls import TileCalls  # which few programs need
 
+        calls = TileCalls(self.writer, self.memory, self.nodes)
+        if isinstance(s, TurnTile):
+            calls.turn(s)
+            return
         self.on_unit |= s.on_unit
-        TileCalls(self.writer, self.memory, self.nodes).sums(s)
-
-    def _turn_tile(self, s: TurnTile) -> None:
-        from functrax.backends.llvm.tile_calls import TileCalls  # which few programs need
-
-        TileCalls(self.writer, self.memory, self.nodes).turn(s)
+        calls.sums(s)
 
     def _tile(self, tile: Tile) -> None:
         self.tiles.begin = self.writer.known["dim", tile.corner].name
@@ -161,20 +154,15 @@ class Statements:
             for c in carries
         ]
 
-    def _know(self, carries: Sequence[Carried], names: Names) -> None:
+    def _know(self, leaves: Sequence[Scalar], carries: Sequence[Carried], names: Names) -> None:
         level = len(self.writer.levels) - 1
-        for c, name in zip(carries, names, strict=True):
-            self.writer.know(id(c.acc), name, c.lanes > 1, level, c.lanes)
+        for leaf, c, name in zip(leaves, carries, names, strict=True):
+            self.writer.know(id(leaf), name, c.lanes > 1, level, c.lanes)
 
     def _new(self, carries: Sequence[Carried]) -> Names:
         for c in carries:
             self.nodes.value(c.new)
         return [self.writer.in_lanes(c.new, c.lanes) for c in carries]
-
-    def _results(self, carries: Sequence[Carried], names: Names) -> None:
-        level = len(self.writer.levels) - 1
-        for c, name in zip(carries, names, strict=True):
-            self.writer.know(id(c.result), name, c.lanes > 1, level, c.lanes)
 
     # ---- others ---------------------------------------------------------------------------------
 
@@ -182,10 +170,7 @@ class Statements:
         for value in let.values:
             self.nodes.value(value)
         for name, value in zip(let.names, let.values):
-            found = self.writer.operand(value)
-            self.writer.know(
-                id(name), found.name, found.vector, len(self.writer.levels) - 1, found.lanes
-            )
+            self.writer.same(name, self.writer.operand(value), len(self.writer.levels) - 1)
 
     def _running(self, running: Running) -> None:
         w = self.writer
@@ -193,8 +178,7 @@ class Statements:
             self.nodes.lanes.running(running.scan, running.last)
             return
         for node, leaf in zip(running.scan.results, running.last, strict=True):
-            found = self.nodes.value(node)
-            w.know(id(leaf), found.name, found.vector, len(w.levels) - 1, found.lanes)
+            w.same(leaf, self.nodes.value(node), len(w.levels) - 1)
 
     def _prefetch(self, prefetch: Prefetch) -> None:
         w, level = self.writer, len(self.writer.levels) - 1
@@ -208,12 +192,6 @@ class Statements:
         count = w.lanes if prefetch.count is None else prefetch.count
         self.memory.prefetch_lines(pointer, count * dtype.itemsize, level, prefetch.write)
 
-    def _poll(self, poll: Poll) -> None:
-        self.writer.look()
-
-    def _store(self, store: Store) -> None:
-        self.stores.store(store)
-
 
 _WRITTEN: Final[dict[type, Callable[[Statements, Any], None]]] = {
     Loop: Statements._loop,
@@ -221,11 +199,11 @@ _WRITTEN: Final[dict[type, Callable[[Statements, Any], None]]] = {
     Bind: Statements._bind,
     If: Statements._if,
     Tile: Statements._tile,
-    TileSum: Statements._tile_sum,
-    TurnTile: Statements._turn_tile,
+    TileSum: Statements._tile_call,
+    TurnTile: Statements._tile_call,
     Let: Statements._let,
     Running: Statements._running,
     Prefetch: Statements._prefetch,
-    Poll: Statements._poll,
-    Store: Statements._store,
+    Poll: lambda self, _: self.writer.look(),
+    Store: lambda self, s: self.stores.store(s),
 }

@@ -16,11 +16,10 @@ from functrax.backends.kernels.accesses import coefficient, dims_of
 from functrax.backends.llvm.addresses import Memory, memory_type
 from functrax.backends.llvm.templates import below, lane_order
 from functrax.backends.llvm.writer import Names, Writer
+from functrax.backends.targets import target
 from functrax.core.index.expr import IndexExpr, add_terms
 from functrax.core.scalars.scalar import Scalar
 
-#: Bytes of the part of a vector register inside which shuffles are cheapest.
-_BLOCK = 16
 #: Bytes of the largest element that shuffles know.
 _LARGEST = 8
 
@@ -116,7 +115,7 @@ def transposed(line: Callable[[str], str], type_: str, lanes: int, size: int, ro
       size: bytes of an element.
       rows: their names.
     """
-    exchanges, order = _exchanges(lanes, size)
+    exchanges, order = _exchanges(lanes, size, target().shuffled_bytes)
     rows, now = list(rows), type_
     for first, second, together, masks in exchanges:
         wanted = _wider(type_, lanes, size, together)
@@ -143,24 +142,25 @@ def _wider(type_: str, lanes: int, size: int, together: int) -> str:
 
 @cache
 def _exchanges(
-    lanes: int, size: int
+    lanes: int, size: int, shuffled: int
 ) -> tuple[list[tuple[int, int, int, tuple[str, str]]], list[int]]:
     """How to transpose a square: pairs of vectors that are shuffled in turn, and the columns.
 
-    Each shuffle is one instruction, and needs no table of places: first in
-    blocks of 16 bytes, of which halves are interleaved by ever larger groups, then whole blocks, of
-    which every other one comes from each vector.  Groups are moved as elements of up to 8 bytes:
-    LLVM takes half the time to find the same instructions.
+    Each shuffle is one instruction, and needs no table of places: first in blocks of ``shuffled``
+    bytes, of which halves are interleaved by ever larger groups, then whole blocks, of which every
+    other one comes from each vector.  Groups are moved as elements of up to 8 bytes: LLVM takes
+    half the time to find the same instructions.
 
     Args:
       lanes: of each vector, and how many there are.
       size: bytes of an element.
+      shuffled: bytes inside which shuffles are cheapest.
 
     Returns:
       Numbers of vectors, how many elements are one, and the two masks, in order; then for each
       column its vector.
     """
-    block = max(1, min(lanes, _BLOCK // size))
+    block = max(1, min(lanes, shuffled // size))
     content = [[(row, column) for column in range(lanes)] for row in range(lanes)]
     exchanges = []
     distance = 1

@@ -25,10 +25,8 @@ from functrax.core.scalars.scalar import Scalar
 NAME: Final = "functrax_kernel"
 _BOOL: Final = np.dtype(np.bool_)
 
-#: A loop is asked to end after a number of steps that is a power of two: about 2 to this power of
-#: operations, and 2 to that of steps at least.
+#: A loop is asked to end after about 2 to this power of operations, a power of two of steps.
 WORK_BETWEEN: Final = 17
-LEAST_STEPS: Final = 4
 
 
 class Known:
@@ -120,6 +118,10 @@ class Writer:
         found = self.known[key] = Known(name, vector, level, lanes)
         self.levels[level].known.append(key)
         return found
+
+    def same(self, node: Scalar, found: Known, level: int) -> None:
+        """Remember that a node has a value that is known."""
+        self.know(id(node), found.name, found.vector, level, found.lanes)
 
     def number(self, value: int, key: Any) -> str:
         """The name of a run-time argument; the same key, the same argument."""
@@ -218,7 +220,7 @@ class Writer:
         something whose first word is a function of that pointer.
         """
         self.looks = True
-        steps = 1 << max(LEAST_STEPS, WORK_BETWEEN - self.kernel.work.bit_length())
+        steps = 1 << max(0, WORK_BETWEEN - self.kernel.work.bit_length())
         label, level = self.open[-1], self.levels[-1]
         level.lines += [
             f"  %{label}.seldom = and i64 {self.loop_index()}, {steps - 1}",
@@ -238,14 +240,10 @@ class Writer:
         ]
         level.block = f"{label}.step"
 
-    def smaller(self, x: str, y: str) -> str:
-        """The smaller one of two integers."""
-        below = self.line(f"icmp slt i64 {x}, {y}")
-        return self.line(f"select i1 {below}, i64 {x}, i64 {y}")
-
-    def open_level(self, block: str) -> None:
-        """Begin a level, whose first lines are in a block."""
+    def open_level(self, block: str) -> str:
+        """Begin a level, whose first lines are in a block; that block."""
         self.levels.append(Level(block=block))
+        return block
 
     def close_level(self) -> list[str]:
         """End the innermost level and forget what is known in it; its lines."""

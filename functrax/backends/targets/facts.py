@@ -57,6 +57,8 @@ class Target:
         shapes alone.
       vector_bytes: bytes of a vector register.
       registers: how many vector registers there are.
+      shuffled_bytes: bytes of the parts of a vector register inside which elements change places in
+        one cycle; from part to part it takes three.
       cache_line: bytes of a line of a cache, which is what memory is read and written in.
       fetched_ahead: how many bytes before it is read or copied a row is asked for, so that it is in
         the first cache by then: measured with rows that are read at once with many others.
@@ -82,7 +84,8 @@ class Target:
         Others are written with what all machines have.
       dots: kinds of instructions that add up products of narrow numbers, which are faster than to
         convert and to multiply (``gemm/packed_dtypes.py``).
-      divides_fast: whether a vector of float32 is divided as fast as it is multiplied in float64.
+      divides_fast: whether a vector of float32 is divided as fast as it is multiplied in float64;
+        not where one of 64 bytes takes 16 cycles.
       cycle_ns: nanoseconds of a cycle.
       operation_cycles: cycles of an operation on a vector register, a load and a store among them.
       sum_cycles: cycles until a sum can be added to: in so many parts, which need not wait for one
@@ -147,6 +150,7 @@ class Target:
     strict: bool = False
     vector_bytes: int = 16
     registers: int = 16
+    shuffled_bytes: int = 16
     cache_line: int = 64
     fetched_ahead: int = 1024
     page: int = 4096
@@ -161,7 +165,7 @@ class Target:
     least_lanes: int = 4
     functions: frozenset[str] = frozenset({"fma", "float16"})
     dots: frozenset[str] = frozenset()
-    divides_fast: bool = False
+    divides_fast: bool = True
     cycle_ns: float = 0.4
     operation_cycles: float = 0.6
     sum_cycles: int = 4

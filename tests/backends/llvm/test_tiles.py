@@ -13,7 +13,7 @@ from functrax.backends.llvm.tile_rows import _exchanges
 @pytest.mark.parametrize("lanes", [2, 4, 8, 16, 32, 64])
 def test_the_exchanges_of_a_square_transpose_it(lanes: int, size: int) -> None:
     vectors = [[(row, column) for column in range(lanes)] for row in range(lanes)]
-    exchanges, order = _exchanges(lanes, size)
+    exchanges, order = _exchanges(lanes, size, 16)
     assert len(exchanges) == lanes // 2 * (lanes.bit_length() - 1)  # the fewest there can be
     for first, second, together, masks in exchanges:
         assert size * together <= 8, "no shuffle moves longer elements"

@@ -52,7 +52,8 @@ class _Maker:
     the next.
 
     Args:
-      divides_fast: see :class:`~functrax.backends.targets.facts.Target`.
+      divides_fast: whether vectors of 64 bytes are divided fast, as shorter ones are; see
+        :class:`~functrax.backends.targets.facts.Target`.
       several_pages: see there.
       adds_products: whether instructions that add up products of bfloat16 are faster than to
         convert and to multiply.
@@ -96,7 +97,7 @@ def target(facts: Facts) -> Target:
         several_pages=maker.several_pages,
         functions=frozenset(name for name, needed in _FUNCTIONS.items() if flags >= needed),
         dots=frozenset(dots),
-        divides_fast=maker.divides_fast,
+        divides_fast=maker.divides_fast or not wide,
     )
 
 

@@ -10,8 +10,8 @@ compiled once.  In front of the buffers stands whom long loops ask whether to go
 
 This file writes the frame.  Its parts, each of which uses those before it: ``writer`` has the lines
 and what is known; ``addresses``, ``tile_rows`` and ``loads`` the reads; ``nodes``,
-``lane_reductions`` and ``math_calls`` the computations; ``stores`` the writes; ``tile_calls`` the
-sums of contractions; ``statements`` the loops.
+``lane_reductions`` and ``function_calls`` the computations; ``stores`` the writes; ``tile_calls``
+the sums of contractions; ``statements`` the loops.
 
 Start at :func:`emit_kernel`.
 """
@@ -66,7 +66,7 @@ class _Emitter:
         tiles = Tiles(self.writer, memory)
         loads = Loads(self.writer, memory, tiles)
         nodes = Nodes(self.writer, loads, contract)
-        self.math = nodes.math
+        self.calls = nodes.calls
         self.stores = Stores(self.writer, memory, loads, nodes)
         self.statements = Statements(self.writer, memory, tiles, nodes, self.stores)
 
@@ -88,7 +88,7 @@ class _Emitter:
             w.header += unit.configured()
             body += unit.released()
         text = "\n".join([*w.header, *body])
-        called = "\n".join(self.math.texts.values())
+        called = "\n".join(self.calls.texts.values())
         fence = ["  fence seq_cst"] if self.stores.streams else []
         parts = [
             _definitions(text + called),

@@ -9,16 +9,17 @@ Start at :meth:`Nodes.value`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Final
+
 import numpy as np
 
-from functrax.backends.kernels.math import EXPANSIONS
+from functrax.backends.llvm.function_calls import FunctionCalls, threefry_text
 from functrax.backends.llvm.instructions import OPERATIONS, emit
 from functrax.backends.llvm.lane_reductions import Lanes
 from functrax.backends.llvm.loads import Loads
-from functrax.backends.llvm.math_calls import MathCalls
 from functrax.backends.llvm.templates import constant, lane_numbers, lane_order, llvm_type
-from functrax.backends.llvm.threefry import Threefry, call
-from functrax.backends.llvm.writer import Known, Writer
+from functrax.backends.llvm.writer import NAME, Known, Writer
 from functrax.backends.targets import target
 from functrax.core.errors.typed import VerificationError
 from functrax.core.scalars.scalar import THREEFRY, WORD, Scalar
@@ -34,17 +35,15 @@ class Nodes:
       contract: whether reductions may round a product once with its sum.
 
     Attributes:
-      math: the functions that the kernel calls.
+      calls: the functions that the kernel calls.
     """
 
     def __init__(self, writer: Writer, loads: Loads, contract: bool) -> None:
         self.writer = writer
         self.loads = loads
         self.contract = contract
-        self.math = MathCalls(writer.kernel.nodes(), writer.kernel.points)
-        self.threefry = Threefry(writer.kernel)
+        self.calls = FunctionCalls(writer.kernel.nodes(), writer.kernel.points)
         self.lanes = Lanes(writer, self)
-        self._expanded: dict[Scalar, Scalar] = {}
 
     def value(self, root: Scalar) -> Known:
         """The name of a node, whose instructions are written if they are not yet."""
@@ -56,7 +55,7 @@ class Nodes:
             if id(node) in known or node.op == "const":
                 stack.pop()
                 continue
-            other = None if node.op in OPERATIONS else self._instead(node)
+            other = None if node.op in OPERATIONS else self.calls.expansion(w.builder, node)
             instead = other is not None
             args = node.args if other is None else (other,)
             missing = [x for x in args if id(x) not in known and x.op != "const"]
@@ -73,18 +72,6 @@ class Nodes:
             else:
                 self._compute(node)
         return w.operand(root)
-
-    def _instead(self, node: Scalar) -> Scalar | None:
-        """The expansion of a function, which is written in its place; else None."""
-        if node.op == WORD:
-            return self.threefry.word(self.writer.builder, node)
-        if node.op not in EXPANSIONS or self.math.calls(node):
-            return None
-        found = self._expanded.get(node)
-        if found is None:
-            expand = EXPANSIONS[node.op]
-            found = self._expanded[node] = expand(self.writer.builder, *node.args)
-        return found
 
     def _divides_a_row(self, node: Scalar) -> bool:
         """Whether it divides whole vectors of float32 by a number that a loop does not change."""
@@ -110,21 +97,15 @@ class Nodes:
     def _compute(self, node: Scalar) -> None:
         w = self.writer
         if node.op in OPERATIONS:
-            self._operation(node)
+            lanes, level, names = self._operands(node)
+            name = emit(node, names, lanes, w.fresh, w.levels[level].lines)
+            w.know(id(node), name, lanes > 1, level, lanes)
         elif node.op == "load":
             self.loads.load(node)
         elif node.op == "dim":
             self._dim(node)
-        elif node.op == "int":
-            name = w.number(node.attr, ("int", node.attr))
-            if node.dtype.itemsize == 4:
-                name = w.narrow(name)
-            w.know(id(node), name, False, 0)
-        elif node.op == "number":
-            key, value = node.attr
-            w.know(id(node), w.number(value, key), False, 0)
-        elif node.op == "units":
-            w.know(id(node), f"%{node.attr}", False, 0)
+        elif node.op in _BEFORE_LOOPS:
+            w.know(id(node), _BEFORE_LOOPS[node.op](w, node), node.op == "lanes", 0)
         elif node.op == "line":
             buffer, address, dim = node.attr
             low = w.operand(node.args[0]).name
@@ -132,35 +113,15 @@ class Nodes:
             w.know(id(node), name, False, len(w.levels) - 1)
         elif node.op == "across":
             self.lanes.across(node)
-        elif node.op == "given":
-            w.know(id(node), self._given(node), False, 0)
-        elif node.op == "lanes":
-            w.know(id(node), self._lanes(node), True, 0)
         elif node.op in ("permute", "lane"):
             self._from_lanes(node)
-        elif node.op == THREEFRY:
-            lanes, level, names = self._operands(node)
-            w.know(id(node), w.line(call(w, names, lanes), level), lanes > 1, level, lanes)
         elif node.op == WORD:
-            self._word(node)
+            found = w.operand(node.args[0])
+            type_ = llvm_type(node.dtype, w.lanes if found.vector else 1)
+            right = f"extractvalue {{{type_}, {type_}}} {found.name}, {node.attr}"
+            w.know(id(node), w.line(right, found.level), found.vector, found.level)
         else:
-            self._function(node)
-
-    def _given(self, node: Scalar) -> str:
-        """A float among the run-time arguments."""
-        w = self.writer
-        name = w.number(node.attr, ("given", node.dtype, node.attr))
-        if node.dtype.itemsize == 4:
-            name = w.narrow(name)
-        found, bits = f"{name}.given", f"i{8 * node.dtype.itemsize}"
-        w.header.append(f"  {found} = bitcast {bits} {name} to {llvm_type(node.dtype, 1)}")
-        return found
-
-    def _lanes(self, node: Scalar) -> str:
-        """A number for each lane."""
-        element = llvm_type(node.dtype, 1)
-        texts = [f"{element} {constant(x, node.dtype, 1)}" for x in node.attr]
-        return f"<{', '.join(texts)}>"
+            self._call(node)
 
     def _from_lanes(self, node: Scalar) -> None:
         """One lane of a vector, or its lanes in another order; a scalar stays as it is."""
@@ -179,14 +140,6 @@ class Nodes:
         name = w.line(text, found.level)
         w.know(id(node), name, node.op == "permute", found.level)
 
-    def _word(self, node: Scalar) -> None:
-        """One of two words that a call gives."""
-        w = self.writer
-        found = w.operand(node.args[0])
-        type_ = llvm_type(node.dtype, w.lanes if found.vector else 1)
-        right = f"extractvalue {{{type_}, {type_}}} {found.name}, {node.attr}"
-        w.know(id(node), w.line(right, found.level), found.vector, found.level)
-
     def _dim(self, node: Scalar) -> None:
         w = self.writer
         index = w.known["dim", node.attr]
@@ -202,22 +155,24 @@ class Nodes:
             name = w.line(f"add {type_} {base}, {iota}", level)
         w.know(id(node), name, vector, level)
 
-    def _operation(self, node: Scalar) -> None:
+    def _call(self, node: Scalar) -> None:
+        """A call of a function: two words of random bits, or a function of floats."""
         w = self.writer
         lanes, level, names = self._operands(node)
-        name = emit(node, names, lanes, w.fresh, w.levels[level].lines)
-        w.know(id(node), name, lanes > 1, level, lanes)
-
-    def _function(self, node: Scalar) -> None:
-        w = self.writer
-        if not self.math.calls(node):
+        if node.op == THREEFRY:
+            type_ = llvm_type(node.dtype, lanes)
+            given = ", ".join([f"{type_} {x}" for x in names])
+            function = w.function(threefry_text(lanes, NAME))
+            right = f"call {{{type_}, {type_}}} {function}({given})"
+        elif self.calls.calls(node):
+            right = self.calls.call(node, names, lanes)
+        else:
             raise VerificationError(
                 f"kernel {w.kernel.name}: an operation that no instruction does",
                 got=repr(node.op),
                 fix="report this: the compiler wrote a kernel that it cannot emit",
             )
-        lanes, level, names = self._operands(node)
-        w.know(id(node), w.line(self.math.call(node, names, lanes), level), lanes > 1, level, lanes)
+        w.know(id(node), w.line(right, level), lanes > 1, level, lanes)
 
     def _operands(self, node: Scalar) -> tuple[int, int, list[str]]:
         """How many lanes the operands have, the innermost level of them, and their names so."""
@@ -232,3 +187,38 @@ class Nodes:
         vectors = lanes > 1
         names = [w.as_vector(x, lanes) for x in node.args] if vectors else [x.name for x in found]
         return lanes, level, names
+
+
+# ---- leaves that are the same in all loops ------------------------------------------------------
+
+
+def _integer(w: Writer, node: Scalar) -> str:
+    """An integer among the run-time arguments."""
+    name = w.number(node.attr, ("int", node.attr))
+    return w.narrow(name) if node.dtype.itemsize == 4 else name
+
+
+def _given(w: Writer, node: Scalar) -> str:
+    """A float among the run-time arguments."""
+    name = w.number(node.attr, ("given", node.dtype, node.attr))
+    if node.dtype.itemsize == 4:
+        name = w.narrow(name)
+    found, bits = f"{name}.given", f"i{8 * node.dtype.itemsize}"
+    w.header.append(f"  {found} = bitcast {bits} {name} to {llvm_type(node.dtype, 1)}")
+    return found
+
+
+def _lanes(w: Writer, node: Scalar) -> str:
+    """A number for each lane."""
+    element = llvm_type(node.dtype, 1)
+    texts = [f"{element} {constant(x, node.dtype, 1)}" for x in node.attr]
+    return f"<{', '.join(texts)}>"
+
+
+_BEFORE_LOOPS: Final[dict[str, Callable[[Writer, Scalar], str]]] = {
+    "int": _integer,
+    "number": lambda w, node: w.number(node.attr[1], node.attr[0]),
+    "units": lambda w, node: f"%{node.attr}",
+    "given": _given,
+    "lanes": _lanes,
+}

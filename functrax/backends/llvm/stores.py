@@ -98,15 +98,20 @@ class Stores:
     def _stream(self, text: str, size: int, level: int) -> None:
         """A store past the caches if the array begins at a cache line, else an ordinary one."""
         w = self.writer
-        pointer = text.rsplit(maxsplit=1)[-1]
+        pointer, line = text.rsplit(maxsplit=1)[-1], target().cache_line
         self.streams = True
         label = f"if{w.count()}"
-        lines = w.levels[level].lines
         low = w.line(f"ptrtoint ptr {pointer} to i64", level)
-        low = w.line(f"and i64 {low}, {target().cache_line - 1}", level)
+        low = w.line(f"and i64 {low}, {line - 1}", level)
         aligned = w.line(f"icmp eq i64 {low}, 0", level)
-        lines.append(f"  br i1 {aligned}, label %{label}.then, label %{label}.else")
-        lines += [f"{label}.then:", f"  {text}, align {target().cache_line}, !nontemporal !0"]
-        lines += [f"  br label %{label}", f"{label}.else:", f"  {text}, align {size}"]
-        lines += [f"  br label %{label}", f"{label}:"]
         w.levels[level].block = label
+        w.levels[level].lines += [
+            f"  br i1 {aligned}, label %{label}.then, label %{label}.else",
+            f"{label}.then:",
+            f"  {text}, align {line}, !nontemporal !0",
+            f"  br label %{label}",
+            f"{label}.else:",
+            f"  {text}, align {size}",
+            f"  br label %{label}",
+            f"{label}:",
+        ]

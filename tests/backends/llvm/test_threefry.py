@@ -10,7 +10,7 @@ import functrax.numpy as jnp
 from functrax.backends.compilation.codegen import group_code
 from functrax.backends.compilation.pipeline import run_pipeline
 from functrax.backends.kernels.ir import ordered
-from functrax.backends.llvm.math_calls import MANY_POINTS
+from functrax.backends.llvm.function_calls import MANY_POINTS
 from functrax.backends.passes.groups import fused
 from functrax.core.prims.bitwise import threefry2x32
 from functrax.core.prims.lowered_bits import threefry2x32 as threefry_words

@@ -1,15 +1,19 @@
-"""Functions of floats as functions of the module, for kernels that have many of one kind.
+"""Functions that kernels call, where writing their instructions in place would cost more.
 
 A function such as ``sin`` is some forty instructions, which are written in place: they share what
 they can with their neighbours, and keep their operands in registers.  What LLVM does with a long
 block takes more than proportional time, so where a kernel has more than ``IN_PLACE`` of one kind
 they are calls of one function, in the text of the same module.  It does the same operations.  In a
 kernel of few points, which LLVM compiles for longer than it runs, more than ``FEW_IN_PLACE`` are.
-
 Functions with a part that is ``unlikely`` are called wherever they are: there they can branch
 (``llvm/function_bodies.py``).
 
-Start at :meth:`MathCalls.call`.
+Random bits, ``threefry``, are some hundred instructions.  A kernel of few points that needs them
+more often than once, as programs that split keys have many of, calls a function with a module of
+its own, which is compiled once for all kernels (:func:`threefry_text`).  Kernels of many points
+have the instructions in place, where several of them overlap: calls would make them a fifth slower.
+
+Start at :class:`FunctionCalls`.
 """
 
 from __future__ import annotations
@@ -25,7 +29,9 @@ from functrax.backends.kernels.ir import ordered
 from functrax.backends.kernels.math import EXPANSIONS
 from functrax.backends.llvm.function_bodies import UNLIKELY, FunctionBody
 from functrax.backends.llvm.templates import llvm_type
-from functrax.core.scalars.scalar import MATH, Builder, Scalar
+from functrax.core.prims.lowered_bits import threefry2x32
+from functrax.core.scalars.scalar import MATH, THREEFRY, WORD, Builder, Scalar
+from functrax.core.types import dtypes
 
 #: So many of one kind are written in place, at most.
 IN_PLACE: Final = 8
@@ -39,28 +45,46 @@ _PREFIX: Final = "functrax.math"
 Kind: TypeAlias = tuple[str, np.dtype[Any]]
 
 
-class MathCalls:
-    """The functions that one kernel calls.
+class FunctionCalls:
+    """The functions of one kernel: which it calls, and what is written in place of others.
 
     Args:
       nodes: of the kernel.
       points: how many points its loops have.
 
     Attributes:
-      texts: of the functions that were called, by name.
+      texts: of the functions of floats that were called, by name.
     """
 
     def __init__(self, nodes: Iterable[Scalar], points: int) -> None:
+        functions = [node for node in nodes if node.op in EXPANSIONS or node.op == THREEFRY]
         most = IN_PLACE if points >= MANY_POINTS else FEW_IN_PLACE
-        count = Counter((node.op, node.dtype) for node in nodes if node.op in EXPANSIONS)
+        count = Counter((node.op, node.dtype) for node in functions)
         self._kinds: set[Kind] = {kind for kind, n in count.items() if n > most}
+        self._calls_bits = count[THREEFRY, dtypes.uint32] > 1 and points < MANY_POINTS
+        self._expanded: dict[Scalar, tuple[Scalar, ...]] = {}
         self.texts: dict[str, str] = {}
 
     def calls(self, node: Scalar) -> bool:
-        """Whether an operation is a call."""
+        """Whether an operation is a call of a function of floats."""
         if node.op not in EXPANSIONS:
             return False
         return (node.op, node.dtype) in self._kinds or _branches(node.op, node.dtype)
+
+    def expansion(self, b: Builder, node: Scalar) -> Scalar | None:
+        """What is written in place of a function; None if that is called, or it is none."""
+        of_bits = node.op == WORD
+        if self._calls_bits if of_bits else node.op not in EXPANSIONS or self.calls(node):
+            return None
+        function = node.args[0] if of_bits else node
+        found = self._expanded.get(function)
+        if found is None:
+            if of_bits:
+                found = threefry2x32(b, *function.args)
+            else:
+                found = (EXPANSIONS[node.op](b, *node.args),)
+            self._expanded[function] = found
+        return found[node.attr if of_bits else 0]
 
     def call(self, node: Scalar, operands: Sequence[str], lanes: int) -> str:
         """The right hand side of an instruction.
@@ -109,3 +133,32 @@ def _written(b: Builder, root: Scalar) -> Scalar:
         else:
             new[id(node)] = b.node(node.op, node.dtype, args, node.attr)
     return new[id(root)]
+
+
+@cache
+def threefry_text(lanes: int, name: str) -> str:
+    """Random bits as a module of LLVM IR, ``{words, words} threefry(k0, k1, x0, x1)``.
+
+    Each is a vector of so many lanes, or a scalar.
+    """
+    b, body = Builder(), FunctionBody(lanes)
+    operands = [b.node("argument", dtypes.uint32, (), k) for k in range(4)]
+    type_ = llvm_type(dtypes.uint32, lanes)
+    taken = ", ".join([f"{type_} {body.parameter(x)}" for x in operands])
+    words = threefry2x32(b, *operands)
+    for word in words:
+        body.write(word)
+    first, second = map(body.name, words)
+    pair = f"{{{type_}, {type_}}}"
+    return "\n".join(
+        [
+            f"define {pair} @{name}({taken}) nounwind {{",
+            "entry:",
+            *body.lines,
+            f"  %first = insertvalue {pair} poison, {type_} {first}, 0",
+            f"  %both = insertvalue {pair} %first, {type_} {second}, 1",
+            f"  ret {pair} %both",
+            "}",
+            "",
+        ]
+    )

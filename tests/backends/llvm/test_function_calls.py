@@ -9,7 +9,7 @@ import functrax
 import functrax.numpy as jnp
 from functrax.backends.compilation.compiler import CompiledProgram
 from functrax.backends.kernels.math import EXPANSIONS
-from functrax.backends.llvm import math_calls
+from functrax.backends.llvm import function_calls
 from functrax.backends.llvm.templates import llvm_type
 from functrax.backends.machine_code.kernel_jit import request
 from functrax.core.options.config import Override
@@ -52,8 +52,8 @@ def test_calls_give_the_bits_of_what_is_written_in_place(name, shape, monkeypatc
     x = jnp.asarray(np.random.default_rng(0).uniform(-2, 2, shape).astype(np.float32))
     function, scale = FUNCTIONS[name]
     found = {}
-    for most in (math_calls.FEW_IN_PLACE, 1000):
-        monkeypatch.setattr(math_calls, "FEW_IN_PLACE", most)
+    for most in (function_calls.FEW_IN_PLACE, 1000):
+        monkeypatch.setattr(function_calls, "FEW_IN_PLACE", most)
         with Override("strict", True):
             f = functrax.jit(chain(function, scale, 20))
             found[most] = np.asarray(f(x))
@@ -70,7 +70,7 @@ def test_calls_give_the_bits_of_what_is_written_in_place(name, shape, monkeypatc
 
 @pytest.mark.parametrize(
     ("size", "most"),
-    [(64, math_calls.FEW_IN_PLACE), (math_calls.MANY_POINTS, math_calls.IN_PLACE)],
+    [(64, function_calls.FEW_IN_PLACE), (function_calls.MANY_POINTS, function_calls.IN_PLACE)],
 )
 def test_few_are_written_in_place(size, most):
     f = functrax.jit(chain(jnp.tanh, 0.9, most))
@@ -97,7 +97,7 @@ def test_every_function_compiles(name, dtype):
     builder = Builder()
     operands = [builder.node("given", dtype, (), n) for n in range(MATH[name])]
     node = builder.math(name, *operands)
-    calls = math_calls.MathCalls([node] * (math_calls.IN_PLACE + 1), 1)
+    calls = function_calls.FunctionCalls([node] * (function_calls.IN_PLACE + 1), 1)
     assert calls.calls(node)
     lanes = 16
     type_ = llvm_type(dtype, lanes)

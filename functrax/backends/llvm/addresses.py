@@ -268,23 +268,20 @@ class Memory:
 
     def from_memory(self, name: str, dtype: np.dtype[Any], vector: bool, level: int) -> str:
         """A value as registers have it."""
-        w = self.writer
-        type_ = memory_type(dtype, w.lanes if vector else 1)
-        if dtype.kind == "c" and vector and w.lanes > 1:
-            return w.line(f"bitcast {type_} {name} to {llvm_type(dtype, w.lanes)}", level)
-        if dtype != _BOOL:
+        lanes = self.writer.lanes if vector else 1
+        if dtype.kind == "c" and lanes > 1:
+            text = f"bitcast {memory_type(dtype, lanes)} {name} to {llvm_type(dtype, lanes)}"
+        elif dtype == _BOOL:
+            zero = "zeroinitializer" if vector else "0"
+            text = f"icmp ne {memory_type(dtype, lanes)} {name}, {zero}"
+        else:
             return name
-        return w.line(
-            f"icmp ne {type_} {name}, zeroinitializer" if vector else f"icmp ne i8 {name}, 0", level
-        )
+        return self.writer.line(text, level)
 
     def to_memory(self, name: str, dtype: np.dtype[Any], lanes: int, level: int) -> str:
         """A value as memory has it."""
-        if dtype.kind == "c" and lanes > 1:
-            text = f"bitcast {llvm_type(dtype, lanes)} {name} to {memory_type(dtype, lanes)}"
-            return self.writer.line(text, level)
-        if dtype != _BOOL:
+        if dtype != _BOOL and (dtype.kind != "c" or lanes == 1):
             return name
-        return self.writer.line(
-            f"zext {llvm_type(_BOOL, lanes)} {name} to {memory_type(dtype, lanes)}", level
-        )
+        how = "zext" if dtype == _BOOL else "bitcast"
+        text = f"{how} {llvm_type(dtype, lanes)} {name} to {memory_type(dtype, lanes)}"
+        return self.writer.line(text, level)

@@ -53,58 +53,45 @@ def emit_kernel(tree: Function, contract: bool = True) -> Emitted:
       tree: the kernel.
       contract: whether operations may be rounded otherwise than one after the other.
     """
-    return _Emitter(tree, contract).run()
-
-
-class _Emitter:
-    """The parts, put together."""
-
-    def __init__(self, tree: Function, contract: bool) -> None:
-        self.tree = tree
-        self.writer = Writer(tree)
-        memory = Memory(self.writer)
-        tiles = Tiles(self.writer, memory)
-        loads = Loads(self.writer, memory, tiles)
-        nodes = Nodes(self.writer, loads, contract)
-        self.calls = nodes.calls
-        self.stores = Stores(self.writer, memory, loads, nodes)
-        self.statements = Statements(self.writer, memory, tiles, nodes, self.stores)
-
-    def run(self) -> Emitted:
-        """The whole function: its frame around the lines of its loops."""
-        w = self.writer
-        for n, operand in enumerate(self.tree.operands):
-            if operand.scratch:
-                size = w.number(operand.size, ("scratch", n))
-                element = memory_type(operand.dtype)
-                w.header.append(f"  %b{n} = alloca {element}, i64 {size}, align 64")
-                continue
-            w.header.append(f"  %bp{n} = getelementptr ptr, ptr %buffers, i64 {n}")
-            w.header.append(f"  %b{n} = load ptr, ptr %bp{n}")
-        self.statements.write(self.tree.body)
-        body = w.levels[0].lines
-        if self.statements.on_unit:
-            unit = target().dialect.matrix_unit()
-            w.header += unit.configured()
-            body += unit.released()
-        text = "\n".join([*w.header, *body])
-        called = "\n".join(self.calls.texts.values())
-        fence = ["  fence seq_cst"] if self.stores.streams else []
-        parts = [
-            _definitions(text + called),
-            called,
-            f"define void @{NAME}(ptr %buffers, ptr %numbers, i64 %begin, i64 %end) nounwind {{",
-            "entry:",
-            text,
-            *fence,
-            "  ret void",
-            *(["stopped:", *fence, "  ret void"] if w.looks else []),
-            "}",
-            *(["!0 = !{i32 1}"] if self.stores.streams else []),
-            *(['!1 = !{!"branch_weights", i32 1, i32 100000}'] if w.looks else []),
-        ]
-        lines = "\n".join(p for p in parts if p) + "\n"
-        return Emitted(lines, tuple(w.numbers), tuple(w.functions.items()))
+    w = Writer(tree)
+    memory = Memory(w)
+    tiles = Tiles(w, memory)
+    loads = Loads(w, memory, tiles)
+    nodes = Nodes(w, loads, contract)
+    stores = Stores(w, memory, loads, nodes)
+    statements = Statements(w, memory, tiles, nodes, stores)
+    for n, operand in enumerate(tree.operands):
+        if operand.scratch:
+            size = w.number(operand.size, ("scratch", n))
+            element = memory_type(operand.dtype)
+            w.header.append(f"  %b{n} = alloca {element}, i64 {size}, align 64")
+            continue
+        w.header.append(f"  %bp{n} = getelementptr ptr, ptr %buffers, i64 {n}")
+        w.header.append(f"  %b{n} = load ptr, ptr %bp{n}")
+    statements.write(tree.body)
+    body = w.levels[0].lines
+    if statements.on_unit:
+        unit = target().dialect.matrix_unit()
+        w.header += unit.configured()
+        body += unit.released()
+    text = "\n".join([*w.header, *body])
+    called = "\n".join(nodes.calls.texts.values())
+    fence = ["  fence seq_cst"] if stores.streams else []
+    parts = [
+        _definitions(text + called),
+        called,
+        f"define void @{NAME}(ptr %buffers, ptr %numbers, i64 %begin, i64 %end) nounwind {{",
+        "entry:",
+        text,
+        *fence,
+        "  ret void",
+        *(["stopped:", *fence, "  ret void"] if w.looks else []),
+        "}",
+        *(["!0 = !{i32 1}"] if stores.streams else []),
+        *(['!1 = !{!"branch_weights", i32 1, i32 100000}'] if w.looks else []),
+    ]
+    lines = "\n".join(p for p in parts if p) + "\n"
+    return Emitted(lines, tuple(w.numbers), tuple(w.functions.items()))
 
 
 def _definitions(text: str) -> str:

@@ -18,21 +18,7 @@ from functrax.backends.llvm.stores import Stores
 from functrax.backends.llvm.templates import llvm_type
 from functrax.backends.llvm.tile_rows import Tiles
 from functrax.backends.llvm.writer import Names, Writer
-from functrax.backends.loops.tree import (
-    Bind,
-    Body,
-    Carried,
-    If,
-    Let,
-    Loop,
-    Poll,
-    Prefetch,
-    Running,
-    Tile,
-    TileSum,
-    TurnTile,
-    While,
-)
+from functrax.backends.loops import tree
 from functrax.core.scalars.scalar import Scalar
 
 
@@ -50,14 +36,14 @@ class Statements:
         self.nodes = nodes
         self.stores = stores
 
-    def write(self, body: Body) -> None:
+    def write(self, body: tree.Body) -> None:
         """Write statements into the innermost level."""
         for statement in body:
             _WRITTEN[type(statement)](self, statement)
 
     # ---- loops ----------------------------------------------------------------------------------
 
-    def _loop(self, loop: Loop) -> None:
+    def _loop(self, loop: tree.Loop) -> None:
         w = self.writer
         low, high = self._name(loop.begin), self._name(loop.end)
         first = self._first(loop.carries)
@@ -79,7 +65,7 @@ class Statements:
         names = w.close_loop(step, high, new, skipped)
         self._know([c.result for c in loop.carries], loop.carries, names)
 
-    def _while(self, loop: While) -> None:
+    def _while(self, loop: tree.While) -> None:
         w = self.writer
         names = w.open_loop("0", self._first(loop.carries))
         label = w.open[-1]
@@ -94,7 +80,7 @@ class Statements:
         w.close_loop("1", None, self._new(loop.carries))
         self._know([c.result for c in loop.carries], loop.carries, names)
 
-    def _bind(self, bind: Bind) -> None:
+    def _bind(self, bind: tree.Bind) -> None:
         w = self.writer
         names = [name for _, name in self._first(bind.carries)]
         index = self._name(bind.index)
@@ -116,7 +102,7 @@ class Statements:
             w.levels[-1].block = block
         self._know([c.result for c in bind.carries], bind.carries, new)
 
-    def _if(self, s: If) -> None:
+    def _if(self, s: tree.If) -> None:
         holds = self.nodes.value(s.condition).name
         for negated, body in ((False, s.body), (True, s.otherwise)):
             if body:
@@ -124,17 +110,17 @@ class Statements:
                 self.write(body)
                 self.writer.close_branch(label, holds, negated)
 
-    def _tile_call(self, s: TileSum | TurnTile) -> None:
+    def _tile_call(self, s: tree.TileSum | tree.TurnTile) -> None:
         from functrax.backends.llvm.tile_calls import TileCalls  # which few programs need
 
         calls = TileCalls(self.writer, self.memory, self.nodes)
-        if isinstance(s, TurnTile):
+        if isinstance(s, tree.TurnTile):
             calls.turn(s)
             return
         self.on_unit |= s.on_unit
         calls.sums(s)
 
-    def _tile(self, tile: Tile) -> None:
+    def _tile(self, tile: tree.Tile) -> None:
         self.tiles.begin = self.writer.known["dim", tile.corner].name
         for lane, point in enumerate(tile.points):
             self.tiles.lane = lane
@@ -145,7 +131,7 @@ class Statements:
     def _name(self, x: Scalar) -> str:
         return self.nodes.value(x).name
 
-    def _first(self, carries: Sequence[Carried]) -> list[tuple[str, str]]:
+    def _first(self, carries: Sequence[tree.Carried]) -> list[tuple[str, str]]:
         """The types and first values of what is carried."""
         for c in carries:
             self.nodes.value(c.first)
@@ -154,25 +140,27 @@ class Statements:
             for c in carries
         ]
 
-    def _know(self, leaves: Sequence[Scalar], carries: Sequence[Carried], names: Names) -> None:
+    def _know(
+        self, leaves: Sequence[Scalar], carries: Sequence[tree.Carried], names: Names
+    ) -> None:
         level = len(self.writer.levels) - 1
         for leaf, c, name in zip(leaves, carries, names, strict=True):
             self.writer.know(id(leaf), name, c.lanes > 1, level, c.lanes)
 
-    def _new(self, carries: Sequence[Carried]) -> Names:
+    def _new(self, carries: Sequence[tree.Carried]) -> Names:
         for c in carries:
             self.nodes.value(c.new)
         return [self.writer.in_lanes(c.new, c.lanes) for c in carries]
 
     # ---- others ---------------------------------------------------------------------------------
 
-    def _let(self, let: Let) -> None:
+    def _let(self, let: tree.Let) -> None:
         for value in let.values:
             self.nodes.value(value)
         for name, value in zip(let.names, let.values):
             self.writer.same(name, self.writer.operand(value), len(self.writer.levels) - 1)
 
-    def _running(self, running: Running) -> None:
+    def _running(self, running: tree.Running) -> None:
         w = self.writer
         if w.vector_level == len(w.levels) - 1:
             self.nodes.lanes.running(running.scan, running.last)
@@ -180,7 +168,7 @@ class Statements:
         for node, leaf in zip(running.scan.results, running.last, strict=True):
             w.same(leaf, self.nodes.value(node), len(w.levels) - 1)
 
-    def _prefetch(self, prefetch: Prefetch) -> None:
+    def _prefetch(self, prefetch: tree.Prefetch) -> None:
         w, level = self.writer, len(self.writer.levels) - 1
         dtype = w.kernel.operands[prefetch.buffer].dtype
         pointer = self.memory.pointer(prefetch.buffer, prefetch.address).name
@@ -194,16 +182,16 @@ class Statements:
 
 
 _WRITTEN: Final[dict[type, Callable[[Statements, Any], None]]] = {
-    Loop: Statements._loop,
-    While: Statements._while,
-    Bind: Statements._bind,
-    If: Statements._if,
-    Tile: Statements._tile,
-    TileSum: Statements._tile_call,
-    TurnTile: Statements._tile_call,
-    Let: Statements._let,
-    Running: Statements._running,
-    Prefetch: Statements._prefetch,
-    Poll: lambda self, _: self.writer.look(),
+    tree.Loop: Statements._loop,
+    tree.While: Statements._while,
+    tree.Bind: Statements._bind,
+    tree.If: Statements._if,
+    tree.Tile: Statements._tile,
+    tree.TileSum: Statements._tile_call,
+    tree.TurnTile: Statements._tile_call,
+    tree.Let: Statements._let,
+    tree.Running: Statements._running,
+    tree.Prefetch: Statements._prefetch,
+    tree.Poll: lambda self, _: self.writer.look(),
     Store: lambda self, s: self.stores.store(s),
 }

@@ -29,6 +29,12 @@ REGISTERS: Final[dict[np.dtype[Any], str]] = {
 }
 #: A complex number is a vector of its two parts; several are in turn what is in memory.
 _PARTS: Final = {dtypes.complex64: "float", dtypes.complex128: "double"}
+#: Registers of integers hold unsigned ones and halves, too.
+_NUMBERS: Final = {
+    name: dtype
+    for dtype, name in REGISTERS.items()
+    if dtype not in dtypes.HALF | dtypes.UNSIGNED | dtypes.STORED
+}
 _SUFFIXES: Final = {"half": "f16", "float": "f32", "double": "f64"}
 
 
@@ -144,8 +150,4 @@ class Template:
 
     def splat(self, number: float, element: str) -> str:
         """A number in every lane."""
-        # Registers of integers hold unsigned ones and halves too; one text in every process.
-        others = dtypes.HALF | dtypes.UNSIGNED | dtypes.STORED
-        fit = (d for d, name in REGISTERS.items() if name == element and d not in others)
-        dtype = next(fit)
-        return constant(number, dtype, self.lanes)
+        return constant(number, _NUMBERS[element], self.lanes)

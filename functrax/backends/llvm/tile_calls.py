@@ -64,14 +64,10 @@ class TileCalls:
     def sums(self, s: TileSum) -> None:
         """Add up the products of a tile."""
         w = self.writer
-        inside = {d for d in s.loops if d != s.begun}
+        inside = {Dim(d) for d in s.loops if d != s.begun}
         bases = []
         for side in (s.left, s.right):
-            terms = [
-                (a, c)
-                for a, c in side.address.terms
-                if not (isinstance(a, Dim) and a.number in inside)
-            ]
+            terms = [(a, c) for a, c in side.address.terms if a not in inside]
             address = add_terms(side.address.const, terms)
             bases.append(self.memory.pointer(side.buffer, address, True).name)
         length, more = self._name(s.length), self._name(s.more)
@@ -124,19 +120,16 @@ class TileCalls:
 
     def _form(self, s: TileSum) -> Sums:
         """What function adds up the products of a tile."""
-        loops = len(s.loops)
-        step = s.left.step if 0 <= s.left.step <= MOST_BAKED or s.height == 1 else None
-        if s.on_unit:
-            return Sums(s.dtype, s.height, s.width, s.lanes, loops, None, False, dot=s.dot)
+        step = 0 if s.height == 1 else s.left.step
         narrow = self.writer.kernel.extents[s.columns] < s.width * s.lanes
         return Sums(
             s.dtype,
             s.height,
             s.width,
             s.lanes,
-            loops,
-            0 if s.height == 1 else step,
-            narrow and not s.right.packed,
+            len(s.loops),
+            step=None if s.on_unit or not 0 <= step <= MOST_BAKED else step,
+            masked=narrow and not s.right.packed and not s.on_unit,
             dot=s.dot,
             fetches=s.later is not None,
         )

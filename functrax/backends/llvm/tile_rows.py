@@ -101,7 +101,9 @@ class Tiles:
         assert tile is not None
         if w.kernel.extents[tile] % w.lanes == 0:
             return None
-        left = w.line(f"sub i64 {w.extent(tile)}, {self.begin}", level)
+        left = w.line(
+            f"sub i64 {w.number(w.kernel.extents[tile], ('extent', tile))}, {self.begin}", level
+        )
         return below(lambda x: w.line(x, level), left, w.lanes)
 
 

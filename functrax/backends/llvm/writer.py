@@ -149,11 +149,6 @@ class Writer:
         self.functions[int(name[2:])] = text
         return f"{name}.function"
 
-    def extent(self, d: int | None) -> str:
-        """The extent of a dim, a run-time argument."""
-        assert d is not None
-        return self.number(self.kernel.extents[d], ("extent", d))
-
     def narrow(self, name: str) -> str:
         """A run-time argument as an ``i32``."""
         narrow = f"{name}.i32"

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections import Counter
 from collections.abc import Callable
 from functools import cache, partial
 from typing import Final
@@ -62,36 +63,31 @@ class _LeftOut:
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
-        self._inside = 0
-        self._mine = threading.local()  # of these, in its ``inside``, those of a thread
+        self._inside: Counter[int] = Counter()  # in how many blocks each thread is
         self._switch: Callable[[], None] | None = None  # switches it on again
         around_fork(self._wait, self._changed.release, self._alone)
 
     def __enter__(self) -> None:
         with self._changed:
-            self._inside += 1
-            self._mine.inside = self._own() + 1
+            self._inside[threading.get_ident()] += 1
 
     def __exit__(self, *error: object) -> None:
         with self._changed:
-            self._inside -= 1
-            self._mine.inside = self._own() - 1
-            if self._inside == 0 and self._switch is not None:
+            self._inside[threading.get_ident()] -= 1
+            self._inside = +self._inside  # without threads that are in none
+            if not self._inside and self._switch is not None:
                 self._switch()
                 self._switch = None
             self._changed.notify_all()
 
-    def _own(self) -> int:
-        inside: int = getattr(self._mine, "inside", 0)
-        return inside
-
     def _wait(self) -> None:
         """Wait until no other thread is in LLVM, for its locks are not opened by a fork."""
         self._changed.acquire()
-        self._changed.wait_for(lambda: self._inside == self._own(), _MOST_WAIT)
+        self._changed.wait_for(lambda: self._inside.keys() <= {threading.get_ident()}, _MOST_WAIT)
 
     def _alone(self) -> None:
-        self._inside = self._own()
+        own = self._inside[threading.get_ident()]
+        self._inside = +Counter({threading.get_ident(): own})
         self._changed.release()
 
     def need(self, llvm: Library) -> None:
@@ -183,7 +179,7 @@ def _generator() -> CodeGenerator:
 
 @cache
 def library() -> str:
-    """What tells the LLVM that would be loaded from others: versions, and the library's size.
+    """What tells the LLVM that would be loaded from others: its version, and the library's size.
 
     Asking the package's metadata would take as long as a program's first call.
     """
@@ -193,9 +189,8 @@ def library() -> str:
     try:
         with open(os.path.join(found, "_version.py"), encoding="utf-8") as file:
             version = file.read()
-        binding = os.path.join(found, "binding")
-        names = sorted(name for name in os.listdir(binding) if "llvmlite." in name)
-        sizes = [f"{name} {os.stat(os.path.join(binding, name)).st_size}" for name in names]
+        path = library_file()
+        size = os.stat(path).st_size
     except OSError:  # installed in an unusual way: as a zip file, say
         return f"LLVM {generator().version}"
-    return "\n".join((version, *sizes))
+    return f"{version}\n{os.path.basename(path)} {size}"

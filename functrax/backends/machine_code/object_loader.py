@@ -185,26 +185,18 @@ class _Linker:
         need(size >= 4 and offset <= size - 4, "a relocation lies outside of its section")
         here = self._places[section] + offset
         rules = self._rules.rules
-        if symbol in self._called:
-            start, type_ = self._call_place(type_, self._called[symbol])
-        else:
+        if symbol not in self._called:
             need(symbol < len(self._object.symbols), "an index lies outside of its table")
             start = self._symbol_place(self._object.symbols[symbol])
+        elif type_ in self._rules.calls:  # to the stub
+            start = self._stub(self._called[symbol])
+        else:  # to the address in the table
+            need(type_ in self._rules.table, "a relocation is of an unknown type")
+            start, type_ = self._slots[self._called[symbol]], self._rules.table[type_]
         need(-(1 << 32) < addend < 1 << 32, "an addend is out of range")
         need(type_ in rules, "a relocation is of an unknown type")
         (word,) = WORD.unpack_from(self._image, here)
         WORD.pack_into(self._image, here, rules[type_](word, here, start + addend))
-
-    def _call_place(self, type_: int, n: int) -> tuple[int, int]:
-        """Where a relocation of a function of a library leads, and the type that leads there.
-
-        To the stub, or to the address in the table.
-        """
-        if type_ in self._rules.calls:
-            return self._stub(n), type_
-        table = self._rules.table
-        need(type_ in table, "a relocation is of an unknown type")
-        return self._slots[n], table[type_]
 
 
 def _protect(start: int, size: int, protection: int) -> None:

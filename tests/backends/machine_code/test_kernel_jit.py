@@ -458,4 +458,4 @@ def test_the_option_of_llvm_is_off_again_after_a_block(cache, three_threads):
         own = Machine()
         asked = [own.request(SCALE.format(k)) for k in (60, 61, 62)]
         assert asked[0].compiled and left_out._switch is not None
-    assert left_out._switch is None and left_out._inside == 0
+    assert left_out._switch is None and not left_out._inside

@@ -46,9 +46,7 @@ class Statements:
     def _loop(self, loop: tree.Loop) -> None:
         w = self.writer
         low, high = self._name(loop.begin), self._name(loop.end)
-        first = self._first(loop.carries)
-        skipped = (w.levels[-1].block, low, first) if loop.maybe_empty else None
-        names = w.open_loop(low, first)
+        names = w.open_loop(low, self._first(loop.carries))
         w.define_dim(loop.dim, w.loop_index())
         is_vector = loop.kind == "vector"
         before = w.masked
@@ -62,7 +60,7 @@ class Statements:
         if is_vector:
             w.vector_level, w.masked = -1, before
         step = str(loop.step) if loop.by is None else self._name(loop.by)
-        names = w.close_loop(step, high, new, skipped)
+        names = w.close_loop(step, high, new, loop.maybe_empty)
         self._know([c.result for c in loop.carries], loop.carries, names)
 
     def _while(self, loop: tree.While) -> None:

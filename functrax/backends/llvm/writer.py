@@ -75,6 +75,7 @@ class Writer:
         self.header: list[str] = []
         #: The labels of the open loops.
         self.open: list[str] = []
+        self._begun: list[tuple[str, str, Carried]] = []
         #: The lanes of a vector; fewer while the lanes of one are added up.
         self.lanes = kernel.lanes if kernel.vector is not None else 1
         #: Whether a vector may reach past the extent; the mask of the lanes that do not.
@@ -270,35 +271,21 @@ class Writer:
         before = self.levels[-1].block
         label = f"loop{self.count()}"
         self.open_level(label)
-        names = []
         lines = self.levels[-1].lines
-        lines.append(f"{label}:")
-        index = f"%{label}.i"
-        lines.append(f"  {index} = phi i64 [ {low}, %{before} ], [ %{label}.next, %{label}.end ]")
-        for type_, name in carried:
-            fresh = self.fresh()
-            # What comes from the end of the body is known then, and written by `close_loop`.
-            lines.append(f"  {fresh} = phi {type_} [ {name}, %{before} ], ")
-            names.append(fresh)
+        index = f"phi i64 [ {low}, %{before} ], [ %{label}.next, %{label}.end ]"
+        lines += [f"{label}:", f"  %{label}.i = {index}"]
         self.open.append(label)
-        return names
+        self._begun.append((before, low, carried))
+        # What comes from the end of the body is known then, and written by `close_loop`.
+        return [self.line(f"phi {type_} [ {name}, %{before} ], ") for type_, name in carried]
 
     def close_loop(
-        self,
-        step: str,
-        high: str | None,
-        new: Names,
-        skipped: tuple[str, str, Carried] | None = None,
+        self, step: str, high: str | None, new: Names, maybe_empty: bool = False
     ) -> Names:
-        """End the body; without ``high`` the loop itself says when it ends.
-
-        A loop that may have no steps comes with the block before it, where it begins, and the types
-        and names of what it carries at first.
-        """
-        label = self.open.pop()
+        """End the body; without ``high`` the loop itself says when it ends."""
+        label, (before, low, first) = self.open.pop(), self._begun.pop()
         lines = self.close_level()
-        lines.append(f"  br label %{label}.end")
-        lines.append(f"{label}.end:")
+        lines += [f"  br label %{label}.end", f"{label}.end:"]
         for k, value in enumerate(new, 2):  # after the label and the index
             lines[k] += f"[ {value}, %{label}.end ]"
         lines.append(f"  %{label}.next = add nsw i64 %{label}.i, {step}")
@@ -310,10 +297,9 @@ class Writer:
         lines.append(f"{label}.exit:")
         outer = self.levels[-1]
         results = new
-        if skipped is None:
+        if not maybe_empty:
             outer.lines.append(f"  br label %{label}")
         else:
-            before, low, first = skipped
             outer.lines.append(f"  %{label}.any = icmp slt i64 {low}, {high}")
             outer.lines.append(f"  br i1 %{label}.any, label %{label}, label %{label}.exit")
             results = [self.fresh() for _ in new]

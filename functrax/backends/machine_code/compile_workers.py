@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections import deque
 from collections.abc import Callable
 from typing import Final, Generic, TypeVar
 
@@ -75,14 +74,16 @@ class Workers(Generic[Job]):
     def __init__(self, threads: int, do: Callable[[list[Job]], object]) -> None:
         self._all, self._do = threads, do
         self._most = threads - 1
-        self._jobs: deque[Job] = deque()
+        self._jobs: list[Job] = []
         self._threads: list[threading.Thread] = []
-        self._more = threading.Semaphore(0)  # counts jobs, and threads that shall end
+        self._ended = False
+        self._changed = threading.Condition()  # of jobs, and of the end
 
     def add(self, job: Job) -> None:
         """A job, which is done before :meth:`finish` returns."""
-        self._jobs.append(job)
-        self._more.release()
+        with self._changed:
+            self._jobs.append(job)
+            self._changed.notify()
         if len(self._jobs) > 1 and len(self._threads) < self._most:
             thread = threading.Thread(target=self._work, name="functrax-compile")
             try:
@@ -96,42 +97,38 @@ class Workers(Generic[Job]):
 
     def finish(self) -> None:
         """Do what is left, and end the threads."""
-        while self._more.acquire(blocking=False) and self._do_some():
-            pass
+        while jobs := self._share():
+            self._do(jobs)
         self._end()
 
     def cancel(self) -> None:
         """End the threads, and leave what nobody has begun."""
-        self._jobs.clear()
+        with self._changed:
+            self._jobs.clear()
         self._end()
 
     def _end(self) -> None:
-        if not self._threads:
-            return
-        for _ in self._threads:
-            self._more.release()
-        for thread in self._threads:
-            thread.join()
-        self._threads.clear()
-        _impatience.end()
+        with self._changed:
+            self._ended = True
+            self._changed.notify_all()
+        if self._threads:
+            for thread in self._threads:
+                thread.join()
+            self._threads.clear()
+            _impatience.end()
 
     def _work(self) -> None:
         while True:
-            self._more.acquire()
-            if not self._do_some():
-                return
-
-    def _do_some(self) -> bool:
-        """Do one thread's share of what waits, after one has been counted; False if nothing did."""
-        share = len(self._jobs) // self._all
-        jobs: list[Job] = []
-        try:
-            jobs.append(self._jobs.popleft())
-            while len(jobs) < share and self._more.acquire(blocking=False):
-                jobs.append(self._jobs.popleft())
-        except IndexError:
+            with self._changed:
+                self._changed.wait_for(lambda: self._jobs or self._ended)
+                jobs = self._share()
             if not jobs:
-                return False
-            self._more.release()  # it was for a thread that shall end
-        self._do(jobs)
-        return True
+                return
+            self._do(jobs)
+
+    def _share(self) -> list[Job]:
+        """One thread's share of what waits, which it has to do."""
+        with self._changed:
+            count = max(1, len(self._jobs) // self._all)
+            jobs, self._jobs = self._jobs[:count], self._jobs[count:]
+        return jobs

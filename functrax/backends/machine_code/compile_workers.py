@@ -7,9 +7,9 @@ No thread outlives that, so there is none when the process forks or the interpre
 
 A thread that comes back from LLVM needs Python's lock for a moment, and the one that lowers kernels
 gives it up only when it has been asked for as long as ``sys.getswitchinterval()`` says: 5 ms, as
-long as a kernel takes to compile.  While there are threads it is what it costs to wake one
-(:class:`_Impatience`): 48 kernels that were lowered in 3 ms each took 1.33 s so, and 1.56 s with
-0.3 ms.
+long as a kernel takes to compile.  While there are threads it is what it costs to wake one: 48
+kernels that were lowered in 3 ms each took 1.33 s so, and 1.56 s with 0.3 ms.  It belongs to the
+whole process: what it was comes back, unless somebody has set another one.
 
 Where several jobs wait a thread takes its share of them, which together take less than one after
 the other, and leaves the other threads theirs.
@@ -23,44 +23,11 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable
-from typing import Final, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from functrax.backends.targets import target
-from functrax.core.process.locks import new_lock
 
 Job = TypeVar("Job")
-
-
-class _Impatience:
-    """How many programs are compiled in several threads now; the interval is short meanwhile.
-
-    It belongs to the whole process: what it was comes back with the last of them, unless somebody
-    has set another one.
-    """
-
-    def __init__(self) -> None:
-        self._lock = new_lock()
-        self._inside = 0
-        self._before = self._short = 0.0
-
-    def begin(self) -> None:
-        """Make the interval short."""
-        with self._lock:
-            self._inside += 1
-            if self._inside == 1:
-                self._before = sys.getswitchinterval()
-                sys.setswitchinterval(min(target().wake_ns / 1e9, self._before))
-                self._short = sys.getswitchinterval()  # which is rounded
-
-    def end(self) -> None:
-        """Make it what it was, if nobody else needs it."""
-        with self._lock:
-            self._inside -= 1
-            if self._inside == 0 and sys.getswitchinterval() == self._short:
-                sys.setswitchinterval(self._before)
-
-
-_impatience: Final = _Impatience()
 
 
 class Workers(Generic[Job]):
@@ -77,6 +44,7 @@ class Workers(Generic[Job]):
         self._jobs: list[Job] = []
         self._threads: list[threading.Thread] = []
         self._ended = False
+        self._intervals = 0.0, 0.0  # before there were threads, and since
         self._changed = threading.Condition()  # of jobs, and of the end
 
     def add(self, job: Job) -> None:
@@ -93,7 +61,9 @@ class Workers(Generic[Job]):
                 return
             self._threads.append(thread)
             if len(self._threads) == 1:
-                _impatience.begin()
+                before = sys.getswitchinterval()
+                sys.setswitchinterval(min(target().wake_ns / 1e9, before))
+                self._intervals = before, sys.getswitchinterval()
 
     def finish(self) -> None:
         """Do what is left, and end the threads."""
@@ -115,7 +85,9 @@ class Workers(Generic[Job]):
             for thread in self._threads:
                 thread.join()
             self._threads.clear()
-            _impatience.end()
+            before, short = self._intervals
+            if sys.getswitchinterval() == short:
+                sys.setswitchinterval(before)
 
     def _work(self) -> None:
         while True:

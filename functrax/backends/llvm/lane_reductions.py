@@ -12,7 +12,7 @@ import numpy as np
 
 from functrax.backends.kernels.ir import Reduce
 from functrax.backends.llvm.templates import constant, lane_order, llvm_type
-from functrax.backends.llvm.writer import Names, Writer
+from functrax.backends.llvm.writer import Writer
 from functrax.core.prims.lowered_reductions import Reduction
 from functrax.core.scalars.scalar import Scalar
 
@@ -34,25 +34,22 @@ class Lanes:
         """
         w = self.writer
         how, _, left = node.attr
-        values = node.args
-        found = [w.operand(x) for x in values]
+        found = [w.operand(x) for x in node.args]
         level = max(f.level for f in found)
         lanes = max(f.lanes for f in found)
         if lanes == 1:  # one value for all lanes
             lanes = w.lanes
-        names = [w.in_lanes(x, lanes) for x in values]
-        dtypes = [x.dtype for x in values]
+        values = node.args
         while lanes > left:
             half = lanes // 2
-            parts = [
-                [self._half(d, name, lanes, first, level) for d, name in zip(dtypes, names)]
-                for first in (0, half)
-            ]
-            names = self._combined(how, dtypes, parts, half, level)
+            low, high = (
+                tuple([self._half(x, lanes, first, level) for x in values]) for first in (0, half)
+            )
+            values = self._combined(how, low, high)
             lanes = half
-        for n, (dtype, name) in enumerate(zip(dtypes, names, strict=True)):
-            sibling = w.builder.node("across", dtype, values, (how, n, left))
-            w.know(id(sibling), name, left > 1, level, left)
+        for n, x in enumerate(values):
+            sibling = w.builder.node("across", x.dtype, node.args, (how, n, left))
+            w.know(id(sibling), w.in_lanes(x, left), left > 1, level, left)
 
     def running(self, scan: Reduce, last: Sequence[Scalar]) -> None:
         """Know the running results of a vector of points, and that of its last lane in all lanes.
@@ -61,60 +58,50 @@ class Lanes:
         """
         w = self.writer
         lanes, level = w.lanes, len(w.levels) - 1
-        for value in scan.values:
+        values = tuple(scan.values)
+        for value in values:
             self.nodes.value(value)
-        names = [w.as_vector(value) for value in scan.values]
-        dtypes = [value.dtype for value in scan.values]
-        types = [llvm_type(d, lanes) for d in dtypes]
         empty = [constant(x.attr, x.dtype, lanes) for x in scan.how.empty(w.builder)]
         distance = 1
         while distance < lanes:
             order = [k if k < distance else lanes + k - distance for k in range(lanes)]
-            mask = lane_order(order)
-            moved = [
-                w.line(f"shufflevector {t} {e}, {t} {n}, {mask}", level)
-                for t, e, n in zip(types, empty, names, strict=True)
-            ]
-            names = self._combined(scan.how, dtypes, [moved, names], lanes, level)
+            moved = []
+            for x, e in zip(values, empty, strict=True):
+                type_ = llvm_type(x.dtype, lanes)
+                text = f"{type_} {e}, {type_} {w.as_vector(x)}, {lane_order(order)}"
+                moved.append(self._leaf(x.dtype, f"shufflevector {text}", lanes, level))
+            values = self._combined(scan.how, tuple(moved), values)
             distance *= 2
-        before = [w.as_vector(acc) for acc in scan.accs]
-        names = self._combined(scan.how, dtypes, [before, names], lanes, level)
-        for node, name in zip(scan.results, names, strict=True):
+        values = self._combined(scan.how, tuple(scan.accs), values)
+        order_of_last = lane_order([lanes - 1] * lanes)
+        for node, leaf, x in zip(scan.results, last, values, strict=True):
+            type_, name = llvm_type(x.dtype, lanes), w.as_vector(x)
             w.know(id(node), name, True, level)
-        mask = lane_order([lanes - 1] * lanes)
-        for leaf, t, n in zip(last, types, names, strict=True):
-            name = w.line(f"shufflevector {t} {n}, {t} poison, {mask}", level)
-            w.know(id(leaf), name, True, level)
+            text = f"shufflevector {type_} {name}, {type_} poison, {order_of_last}"
+            w.know(id(leaf), w.line(text, level), True, level)
 
-    def _half(self, dtype: np.dtype[Any], name: str, lanes: int, first: int, level: int) -> str:
+    def _half(self, x: Scalar, lanes: int, first: int, level: int) -> Scalar:
         """The lanes of a vector from ``first`` on, half of them."""
+        type_, half = llvm_type(x.dtype, lanes), lanes // 2
+        name = self.writer.in_lanes(x, lanes)
+        text = f"extractelement {type_} {name}, i64 {first}"
+        if half > 1:
+            order = lane_order(range(first, first + half))
+            text = f"shufflevector {type_} {name}, {type_} poison, {order}"
+        return self._leaf(x.dtype, text, half, level)
+
+    def _leaf(self, dtype: np.dtype[Any], text: str, lanes: int, level: int) -> Scalar:
+        """A leaf that stands for what an instruction gives."""
         w = self.writer
-        type_, half = llvm_type(dtype, lanes), lanes // 2
-        if half == 1:
-            return w.line(f"extractelement {type_} {name}, i64 {first}", level)
-        mask = lane_order(range(first, first + half))
-        return w.line(f"shufflevector {type_} {name}, {type_} poison, {mask}", level)
+        leaf = w.builder.node("acc", dtype, (), ("lanes", w.count()))
+        w.know(id(leaf), w.line(text, level), lanes > 1, level, lanes)
+        return leaf
 
     def _combined(
-        self,
-        how: Reduction,
-        dtypes: Sequence[np.dtype[Any]],
-        parts: Sequence[Names],
-        lanes: int,
-        level: int,
-    ) -> Names:
+        self, how: Reduction, low: tuple[Scalar, ...], high: tuple[Scalar, ...]
+    ) -> tuple[Scalar, ...]:
         """Two sets of numbers, put together lane by lane."""
-        w = self.writer
-        sides = []
-        for side, names in zip(("low", "high"), parts, strict=True):
-            leaves = []
-            for k, (dtype, name) in enumerate(zip(dtypes, names, strict=True)):
-                leaf = w.builder.node("acc", dtype, (), (side, lanes, k, w.count()))
-                w.know(id(leaf), name, lanes > 1, level, lanes)
-                leaves.append(leaf)
-            sides.append(tuple(leaves))
-        out = []
-        for node in how.combine(w.builder, *sides):
-            self.nodes.value(node)
-            out.append(w.in_lanes(node, lanes))
-        return out
+        found = tuple(how.combine(self.writer.builder, low, high))
+        for x in found:
+            self.nodes.value(x)
+        return found

@@ -40,10 +40,10 @@ class Stores:
         for x in (store.value, store.offset, store.guard):
             if x is not None:
                 self.nodes.value(x)
-        branch: tuple[str, str] | None = None
+        holds = None
         if guard is not None and self._is_single(store):
             holds, store = w.operand(guard).name, replace(store, guard=None)
-            branch = w.open_branch(), holds
+            label = w.open_branch()
         if store.combine is not None:
             old = w.builder.node("acc", value.dtype, (), ("store", store.buffer, w.count()))
             here = len(w.levels) - 1  # it changes from one point to the next
@@ -52,8 +52,8 @@ class Stores:
             value = b.whole(store.combine.combine(b, b.parts(old), b.parts(value)))
             self.nodes.value(value)
         self._write(store, value)
-        if branch is not None:
-            w.close_branch(*branch)
+        if holds is not None:
+            w.close_branch(label, holds)
 
     def _is_single(self, store: Store) -> bool:
         """Whether one element is written: outside of vectors, or a value that all lanes share."""

@@ -171,20 +171,16 @@ def make_all(requests: Sequence[NewRequest]) -> None:
 
 def _make_together(requests: Sequence[NewRequest]) -> None:
     """Make the machine code of requests in one module; if LLVM refuses one, that of none."""
-    from functrax.backends.machine_code.joined_modules import (  # which few programs need
-        joinable,
-        joined,
-        parts,
-    )
+    from functrax.backends.machine_code import joined_modules  # which few programs need
 
-    requests = [x for x in requests if joinable(x.text)]
+    requests = [x for x in requests if joined_modules.joinable(x.text)]
     if len(requests) < 2:
         return
     begin = time.perf_counter()
     with step("llvm", " + ".join([x.name for x in requests])):
         try:
-            text = joined([x.text for x in requests])
-            codes = parts(generator().object_code(text), len(requests))
+            text = joined_modules.joined([x.text for x in requests])
+            codes = joined_modules.parts(generator().object_code(text), len(requests))
         except Exception:  # each by itself says what is wrong
             return
     took = _since(begin) / sum([len(x.text) for x in requests])

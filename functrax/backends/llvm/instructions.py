@@ -248,14 +248,6 @@ _Filled = tuple[tuple[str, ...], int]  # the lines, and which hole is the result
 _TEMPLATES: Final[dict[Any, _Filled]] = {}
 
 
-def _template(node: Scalar, lanes: int) -> _Filled:
-    operands = len(node.args)
-    source = node.args[-1].dtype
-    t = Template(node.dtype, source, operands, lanes)
-    result = _RULES[node.op](t, *(f"{{{k}}}" for k in range(operands)))
-    return tuple(t.lines), int(result[1:-1])
-
-
 def emit(
     node: Scalar,
     operands: Sequence[str],
@@ -278,7 +270,9 @@ def emit(
     key = (node.op, node.dtype.num, node.args[-1].dtype.num, lanes)
     template = _TEMPLATES.get(key)
     if template is None:
-        template = _TEMPLATES[key] = _template(node, lanes)
+        t = Template(node.dtype, node.args[-1].dtype, len(node.args), lanes)
+        result = _RULES[node.op](t, *(f"{{{k}}}" for k in range(len(node.args))))
+        template = _TEMPLATES[key] = tuple(t.lines), int(result[1:-1])
     names = list(operands)
     for line in template[0]:
         name = fresh()

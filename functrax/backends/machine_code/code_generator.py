@@ -40,9 +40,7 @@ loop:
   %i = phi i64 [ 0, %start ], [ %next, %loop ]
   %place = getelementptr float, ptr %p, i64 %i
   %x = load <16 x float>, ptr %place, align 4
-  %larger = fcmp ogt <16 x float> %x, zeroinitializer
-  %y = select <16 x i1> %larger, <16 x float> %x, <16 x float> zeroinitializer
-  %z = fmul <16 x float> %y, %y
+  %z = fmul <16 x float> %x, %x
   store <16 x float> %z, ptr %place, align 4
   %next = add i64 %i, 16
   %more = icmp slt i64 %next, %n

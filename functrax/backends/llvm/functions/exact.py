@@ -27,15 +27,8 @@ from typing import Final
 
 import numpy as np
 
-from functrax.backends.kernels.math.expression import (
-    Expr,
-    at_least,
-    at_most,
-    lost_of_product,
-    unlikely,
-    where,
-    with_sign,
-)
+from functrax.backends.kernels.math import expression as formulas
+from functrax.backends.kernels.math.expression import Expr
 from functrax.backends.llvm.function_bodies import FunctionBody
 from functrax.backends.llvm.instructions import FMA, REMAINDER
 from functrax.backends.llvm.templates import llvm_type
@@ -66,11 +59,12 @@ def _function(kind: str, dtype: str, lanes: int, fused: bool) -> str:
     given = [b.node("argument", np.dtype(dtype), (), k) for k in range(operands)]
     taken = [body.parameter(x) for x in given]
     args = [Expr(b, x) for x in given]
-    if kind == FMA:
-        out = _fma_single(*args) if dtype == "float32" else _fma_double(*args)
-    elif dtype == "float32":
-        wide = [x.to(dtypes.float64).s for x in args]
-        out = Expr(b, b.rem(*wide)).to(dtypes.float32)
+    if dtype == "float32":
+        x, y, *z = (x.to(dtypes.float64) for x in args)
+        wide = _sum_to_odd(x * y, *z) if kind == FMA else Expr(b, b.rem(x.s, y.s))
+        out = wide.to(dtypes.float32)
+    elif kind == FMA:
+        out = _fma_double(*args)
     else:
         out = _remainder(body, args[0], args[1], fused)
     return body.function(f"{kind}.{dtype}.{lanes}", taken, out.s)
@@ -93,9 +87,9 @@ def _remainder(body: FunctionBody, x: Expr, y: Expr, fused: bool) -> Expr:
     """Of float64; its loop is written."""
     divisor = abs(y)
     tiny = divisor < 2.0**-1022
-    normal = where(tiny, divisor * 2.0**54, divisor)
+    normal = formulas.where(tiny, divisor * 2.0**54, divisor)
     field = _field(normal)
-    floor = field + where(tiny, field.like(-2), 52)
+    floor = field + formulas.where(tiny, field.like(-2), 52)
     start = abs(x)
     for value in (start, divisor, floor):
         body.write(value.s)
@@ -112,20 +106,20 @@ def _remainder(body: FunctionBody, x: Expr, y: Expr, fused: bool) -> Expr:
     body.write(new.s)
     body.lines[place] += f"[ {body.name(new.s)}, %body ]"
     body.lines += ["  br label %loop", "done:"]
-    return where(y.differs(y), y, with_sign(r, x))
+    return formulas.where(y.differs(y), y, formulas.with_sign(r, x))
 
 
 def _step(r: Expr, divisor: Expr, floor: Expr, more: Expr, fused: bool) -> Expr:
     """What is left of ``r`` after a round, in lanes where one is due."""
     gap = _field(r) - floor
-    k = where(gap > 0, gap, 0)
+    k = formulas.where(gap > 0, gap, 0)
     low = (k.seen_as(dtypes.uint64) >> 1).to(dtypes.int64)
     step = divisor * _power(low) * _power(k - low)
     factor = -Expr(r.b, r.b.trunc((r / step).s))
     if not fused:  # which takes longer where a factor is 0, as in lanes that are done
-        factor = where(more, factor, 1.0)
+        factor = formulas.where(more, factor, 1.0)
     left = Expr(r.b, r.b.fma(factor.s, step.s, r.s))
-    return where(more, where(left < 0.0, left + step, left), r)
+    return formulas.where(more, formulas.where(left < 0.0, left + step, left), r)
 
 
 # ---- fma ----------------------------------------------------------------------------------------
@@ -144,20 +138,17 @@ def _sum_to_odd(x: Expr, y: Expr) -> Expr:
     bits = total.bits
     away = (lost > 0.0).equals(total > 0.0)
     inexact = ((bits & 1).equals(0)) & (abs(lost) > 0.0)
-    return where(inexact, bits + where(away, bits.like(1), -1), bits).seen_as(x.dtype)
+    return formulas.where(inexact, bits + formulas.where(away, bits.like(1), -1), bits).seen_as(
+        x.dtype
+    )
 
 
 def _exact_sum(x: Expr, y: Expr, z: Expr) -> tuple[Expr, Expr]:
     """``x * y + z`` as two numbers, whose rounded sum is the rounded result."""
     product = x * y
-    middle, rest = _two_sum(z, lost_of_product(x, y, product))
+    middle, rest = _two_sum(z, formulas.lost_of_product(x, y, product))
     head, tail = _two_sum(product, middle)
     return head, _sum_to_odd(tail, rest)
-
-
-def _fma_single(x: Expr, y: Expr, z: Expr) -> Expr:
-    x, y, z = (operand.to(dtypes.float64) for operand in (x, y, z))
-    return _sum_to_odd(x * y, z).to(dtypes.float32)
 
 
 def _fma_double(x: Expr, y: Expr, z: Expr) -> Expr:
@@ -165,7 +156,7 @@ def _fma_double(x: Expr, y: Expr, z: Expr) -> Expr:
     for factor in (x, y):
         safe = safe & (abs(factor) > 2.0**-400) & (abs(factor) < 2.0**400)
     head, rest = _exact_sum(x, y, z)
-    return unlikely(Expr(x.b, x.b.logic("not", safe.s)), _fma_of_all(x, y, z), head + rest)
+    return formulas.unlikely(Expr(x.b, x.b.logic("not", safe.s)), _fma_of_all(x, y, z), head + rest)
 
 
 def _fma_of_all(x: Expr, y: Expr, z: Expr) -> Expr:
@@ -174,30 +165,30 @@ def _fma_of_all(x: Expr, y: Expr, z: Expr) -> Expr:
     power = x_power + y_power
     above = z_power - power
     # A term that lies below all bits of the product counts as one bit there.
-    term = z_part * _power(at_most(at_least(above, -170), 110))
-    head, rest = _exact_sum(x_part, y_part, where(z.equals(0.0), z, term))
-    power = at_least(power, -2000)  # below, the result is 0 either way
-    found = _rounded(head, rest, _power(-1022 - at_most(power, 0)))
+    term = z_part * _power(formulas.at_most(formulas.at_least(above, -170), 110))
+    head, rest = _exact_sum(x_part, y_part, formulas.where(z.equals(0.0), z, term))
+    power = formulas.at_least(power, -2000)  # below, the result is 0 either way
+    found = _rounded(head, rest, _power(-1022 - formulas.at_most(power, 0)))
     half = power >> 1
     found = found * _power(half) * _power(power - half)
-    found = where((above > 110) & z.differs(0.0), z, found)
+    found = formulas.where((above > 110) & z.differs(0.0), z, found)
     finite = (abs(x) < math.inf) & (abs(y) < math.inf)
-    found = where(finite & (abs(x) > 0.0) & (abs(y) > 0.0), found, x * y + z)
-    return where(finite & Expr(x.b, x.b.logic("not", (abs(z) < math.inf).s)), z, found)
+    found = formulas.where(finite & (abs(x) > 0.0) & (abs(y) > 0.0), found, x * y + z)
+    return formulas.where(finite & Expr(x.b, x.b.logic("not", (abs(z) < math.inf).s)), z, found)
 
 
 def _taken_apart(x: Expr) -> tuple[Expr, Expr]:
     """The significand of a float64, from 1 on and below 2, and the exponent."""
     tiny = abs(x) < 2.0**-1022
-    x = where(tiny, x * 2.0**54, x)
-    power = _field(abs(x)) - where(tiny, x.bits.like(1077), 1023)
+    x = formulas.where(tiny, x * 2.0**54, x)
+    power = _field(abs(x)) - formulas.where(tiny, x.bits.like(1077), 1023)
     return ((x.bits & ~(2047 << 52)) | (1023 << 52)).seen_as(x.dtype), power
 
 
 def _rounded(head: Expr, rest: Expr, least: Expr) -> Expr:
     """The sum of two numbers; below ``least`` a multiple of the last bit of that."""
     total, lost = _two_sum(head, rest)
-    place = with_sign(least, total)
+    place = formulas.with_sign(least, total)
     high, low = _two_sum(place, total)
-    subnormal = with_sign(high + _sum_to_odd(low, lost) - place, total)
-    return where(abs(total) < least, subnormal, total)
+    subnormal = formulas.with_sign(high + _sum_to_odd(low, lost) - place, total)
+    return formulas.where(abs(total) < least, subnormal, total)

@@ -65,14 +65,12 @@ def turn_text(dtype: np.dtype[Any], lanes: int, masked: bool, name: str) -> str:
     place = "%to"
     for k, column in enumerate(transposed(line, vector, lanes, size, rows)):
         place = line(f"getelementptr i8, ptr {place}, i64 %pitch") if k else place
+        store = f"store {vector} {column}, ptr {place}, align {size}"
         if masked:
-            store = f"llvm.masked.store.{suffix(element, lanes)}.p0"
-            lines.append(
-                f"  call void @{store}({vector} {column}, ptr {place}, "
-                f"i32 {size}, <{lanes} x i1> {mask})"
-            )
-        else:
-            lines.append(f"  store {vector} {column}, ptr {place}, align {size}")
+            call = f"llvm.masked.store.{suffix(element, lanes)}.p0"
+            inside = f"i32 {size}, <{lanes} x i1> {mask}"
+            store = f"call void @{call}({vector} {column}, ptr {place}, {inside})"
+        lines.append(f"  {store}")
     lines += [
         f"  %to.next = getelementptr i8, ptr {place}, i64 %pitch",
         f"  %column.next = add i64 %column, {lanes}",

@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import cache, lru_cache
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import numpy as np
 
@@ -41,9 +41,6 @@ MANY_POINTS: Final = 4096
 #: What the names of the functions begin with; then come the operation, the dtype and the lanes.
 _PREFIX: Final = "functrax.math"
 
-#: A function of floats, by the name of the operation and the dtype.
-Kind: TypeAlias = tuple[str, np.dtype[Any]]
-
 
 class FunctionCalls:
     """The functions of one kernel: which it calls, and what is written in place of others.
@@ -60,7 +57,7 @@ class FunctionCalls:
         functions = [node for node in nodes if node.op in EXPANSIONS or node.op == THREEFRY]
         most = IN_PLACE if points >= MANY_POINTS else FEW_IN_PLACE
         count = Counter((node.op, node.dtype) for node in functions)
-        self._kinds: set[Kind] = {kind for kind, n in count.items() if n > most}
+        self._kinds = {kind for kind, n in count.items() if n > most}
         self._calls_bits = count[THREEFRY, dtypes.uint32] > 1 and points < MANY_POINTS
         self._expanded: dict[Scalar, tuple[Scalar, ...]] = {}
         self.texts: dict[str, str] = {}

@@ -90,10 +90,6 @@ def _negative(t: Template, x: str) -> str:
     return t.add(f"sub {t.type} {t.splat(0, REGISTERS[t.source])}, {x}")
 
 
-def _absolute(t: Template, x: str) -> str:
-    return t.call("fabs", x) if _is_float(t) else t.call("abs", x, extra=", i1 false")
-
-
 def _not(t: Template, x: str) -> str:
     ones = "true" if t.source.kind == "b" else "-1"
     if t.lanes > 1:
@@ -141,9 +137,8 @@ def _one_by_one(op: str, t: Template, x: str, y: str) -> str:
 def _div(t: Template, x: str, y: str) -> str:
     if _is_float(t):
         return t.add(f"fdiv {t.type} {x}, {y}")
-    if t.lanes == 1 or t.source.itemsize == 8:
-        return _one_by_one("div", t, x, y)
-    return _quotient(t, x, y)
+    by_float = t.lanes > 1 and t.source.itemsize < 8
+    return _quotient(t, x, y) if by_float else _one_by_one("div", t, x, y)
 
 
 def _rem(t: Template, x: str, y: str) -> str:
@@ -152,8 +147,7 @@ def _rem(t: Template, x: str, y: str) -> str:
         return t.add(f"call {t.type} @{name}({t.type} {x}, {t.type} {y})")
     if t.lanes == 1 or t.source.itemsize == 8:
         return _one_by_one("rem", t, x, y)
-    product = t.add(f"mul {t.type} {_quotient(t, x, y)}, {y}")
-    return t.add(f"sub {t.type} {x}, {product}")
+    return t.add(f"sub {t.type} {x}, {t.add(f'mul {t.type} {_quotient(t, x, y)}, {y}')}")
 
 
 def _times_power_of_two(t: Template, x: str, n: str) -> str:
@@ -226,7 +220,7 @@ _RULES: Final[dict[str, Rule]] = {
     "fma": _fma,
     **{name: _intrinsic(name) for name in ("sqrt", "floor", "ceil", "trunc", "copysign")},
     "round_even": _intrinsic("roundeven"),
-    "abs": _absolute,
+    "abs": lambda t, x: t.call("fabs", x) if _is_float(t) else t.call("abs", x, extra=", i1 false"),
     **{name: _binary("", name) for name in ("and", "or", "xor", "shl")},
     "not": _not,
     "shr": _binary("", "ashr", "lshr"),

@@ -34,7 +34,7 @@ class Loads:
         offset = node.args[0] if has_offset else None
         guard = node.args[-1] if has_guard else None
         # What a loop updates is another thing in each step.
-        lowest = len(self.writer.levels) - 1 if buffer in self.writer.updated else 0
+        lowest = len(self.writer.levels) - 1 if buffer in self.writer.kernel.updated else 0
         self.read(id(node), buffer, address, offset, guard, lowest)
 
     def read(
@@ -65,12 +65,9 @@ class Loads:
                 # Nothing is read where it is false, but the address must be one that could be.
                 inside = w.operand(guard).name
                 pointer = w.line(f"select i1 {inside}, ptr {pointer}, ptr %b{buffer}", a.level)
-            name = self._row(a, pointer) if vector else self._element(a, pointer)
+            element = f"load {memory_type(a.dtype)}, ptr {pointer}{alignment(a.dtype)}"
+            name = self._row(a, pointer) if vector else w.line(element, a.level)
         w.know(key, memory.from_memory(name, a.dtype, vector, a.level), vector, a.level)
-
-    def _element(self, a: Access, pointer: str) -> str:
-        text = f"load {memory_type(a.dtype)}, ptr {pointer}{alignment(a.dtype)}"
-        return self.writer.line(text, a.level)
 
     def _row(self, a: Access, pointer: str) -> str:
         w, memory = self.writer, self.memory

@@ -184,9 +184,9 @@ class Nodes:
                 lanes = x.lanes
             if x.level > level:
                 level = x.level
-        vectors = lanes > 1
-        names = [w.as_vector(x, lanes) for x in node.args] if vectors else [x.name for x in found]
-        return lanes, level, names
+        if lanes == 1:
+            return lanes, level, [x.name for x in found]
+        return lanes, level, [w.as_vector(x, lanes) for x in node.args]
 
 
 # ---- leaves that are the same in all loops ------------------------------------------------------

@@ -77,8 +77,6 @@ def _mask(memory: Memory, inside: Sequence[int], mask: str | None, level: int) -
         if -1 not in inside:
             return None
         return "<" + ", ".join(f"i1 {'false' if k < 0 else 'true'}" for k in inside) + ">"
-    order = lane_order([lanes if k < 0 else k for k in inside])
-    type_ = f"<{lanes} x i1>"
-    return memory.writer.line(
-        f"shufflevector {type_} {mask}, {type_} zeroinitializer, {order}", level
-    )
+    order, type_ = lane_order([lanes if k < 0 else k for k in inside]), f"<{lanes} x i1>"
+    text = f"shufflevector {type_} {mask}, {type_} zeroinitializer, {order}"
+    return memory.writer.line(text, level)

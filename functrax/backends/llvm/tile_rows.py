@@ -120,7 +120,10 @@ def transposed(line: Callable[[str], str], type_: str, lanes: int, size: int, ro
     exchanges, order = _exchanges(lanes, size, target().shuffled_bytes)
     rows, now = list(rows), type_
     for first, second, together, masks in exchanges:
-        wanted = _wider(type_, lanes, size, together)
+        wanted, bits = type_, 8 * size * together
+        if together > 1:  # elements that are so many of another one's
+            element = "double" if bits == 64 and type_.endswith("float>") else f"i{bits}"
+            wanted = f"<{lanes // together} x {element}>"
         if wanted != now:
             rows = [line(f"bitcast {now} {x} to {wanted}") for x in rows]
             now = wanted
@@ -131,15 +134,6 @@ def transposed(line: Callable[[str], str], type_: str, lanes: int, size: int, ro
     if now != type_:
         rows = [line(f"bitcast {now} {x} to {type_}") for x in rows]
     return [rows[k] for k in order]
-
-
-def _wider(type_: str, lanes: int, size: int, together: int) -> str:
-    """The type of a vector whose elements are so many of another one's."""
-    if together == 1:
-        return type_
-    bits = 8 * size * together
-    element = "double" if bits == 64 and type_.endswith("float>") else f"i{bits}"
-    return f"<{lanes // together} x {element}>"
 
 
 @cache

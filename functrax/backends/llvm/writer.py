@@ -85,8 +85,6 @@ class Writer:
         self.vector_level = -1
         #: Whether a long loop looks now and then whether it is to end.
         self.looks = False
-        #: Arrays of which elements are written in the steps of a loop, maybe more than once.
-        self.updated = kernel.updated
         self._counter = 0
         self._number_of: dict[Any, str] = {}
 
@@ -97,8 +95,7 @@ class Writer:
 
     def fresh(self) -> str:
         """A name that no other value has."""
-        self._counter += 1
-        return f"%v{self._counter}"
+        return f"%v{self.count()}"
 
     def line(self, right: str, level: int = -1) -> str:
         """Write an instruction in a level, else the innermost; the name of what it computes."""

@@ -71,8 +71,7 @@ class _LeftOut:
 
     def __exit__(self, *error: object) -> None:
         with self._changed:
-            self._inside[threading.get_ident()] -= 1
-            self._inside = +self._inside  # without threads that are in none
+            self._inside -= Counter((threading.get_ident(),))  # which keeps none that is 0
             if not self._inside and self._switch is not None:
                 self._switch()
                 self._switch = None
@@ -163,11 +162,6 @@ def generator() -> CodeGenerator:
     """
     with left_out, _only_one:
         return _generator()
-
-
-def loaded() -> bool:
-    """Whether this process has loaded LLVM."""
-    return _generator.cache_info().currsize > 0
 
 
 @cache

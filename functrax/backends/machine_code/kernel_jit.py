@@ -107,6 +107,7 @@ class NewRequest:
         self.key, self.text, self.cache = key, text, cache
         self.machine, self.name = machine, name
         self._lock = new_lock()
+        #: What LLVM made, and in how many milliseconds; taken by `compiled`.
         self._made: tuple[bytes, float] | KeptError | None = None
         self._done: Compiled | None = None
 
@@ -114,10 +115,6 @@ class NewRequest:
     def waits(self) -> bool:
         """Whether LLVM has not done its work yet."""
         return self._made is None and self._done is None
-
-    def made(self, code: bytes, took: float) -> None:
-        """Take machine code that was made with others', in so many milliseconds."""
-        self._made = code, took
 
     def make(self) -> None:
         """Let LLVM do its work; what goes wrong is raised by :attr:`compiled`."""
@@ -127,7 +124,7 @@ class NewRequest:
             with step("llvm", self.name):
                 begin = time.perf_counter()
                 try:
-                    self.made(generator().object_code(self.text), _since(begin))
+                    self._made = generator().object_code(self.text), _since(begin)
                 except Exception as error:
                     self._made = KeptError(error)
 
@@ -185,7 +182,7 @@ def _make_together(requests: Sequence[NewRequest]) -> None:
             return
     took = _since(begin) / sum([len(x.text) for x in requests])
     for x, code in zip(requests, codes, strict=True):
-        x.made(code, took * len(x.text))
+        x._made = code, took * len(x.text)
 
 
 class _Open(threading.local):

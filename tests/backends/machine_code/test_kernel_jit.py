@@ -238,7 +238,7 @@ from functrax.backends.targets import target
 text = {SCALE!r}
 texts = [text.format(k) for k in map(int, sys.argv[1].split(","))]
 width = target().vector_bytes
-assert not code_generator.loaded()
+assert not code_generator._generator.cache_info().currsize
 out = []
 for asked in [jit.machine().request(text) for text in texts]:
     c = asked.compiled
@@ -248,7 +248,8 @@ for asked in [jit.machine().request(text) for text in texts]:
     kernel((ctypes.c_void_p * 1)(ctypes.addressof(x)), None, 0, 1)
     out.append(x.value)
 s = disk_cache.current().stats
-print(out, jit.machine().count, s.hits, s.writes, code_generator.loaded())
+loaded = code_generator._generator.cache_info().currsize > 0
+print(out, jit.machine().count, s.hits, s.writes, loaded)
 """
 
 

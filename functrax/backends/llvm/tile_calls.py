@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from functrax.backends.gemm.blocking import MOST_BAKED
 from functrax.backends.kernels.accesses import coefficient
 from functrax.backends.kernels.tiling import BAKED
 from functrax.backends.llvm.addresses import Memory, memory_type
@@ -128,7 +127,7 @@ class TileCalls:
             s.width,
             s.lanes,
             len(s.loops),
-            step=None if s.on_unit or not 0 <= step <= MOST_BAKED else step,
+            step=None if s.on_unit or not 0 <= step <= BAKED else step,
             masked=narrow and not s.right.packed and not s.on_unit,
             dot=s.dot,
             fetches=s.later is not None,

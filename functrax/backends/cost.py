@@ -37,6 +37,11 @@ def memory_ns(nbytes: float, target: Target) -> float:
     return nbytes * target.byte_ns
 
 
+def products_ns(products: int, itemsize: int, target: Target) -> float:
+    """Nanoseconds to multiply numbers of so many bytes and to add up the products, in vectors."""
+    return cycles_ns(products * itemsize / target.vector_bytes * target.operation_cycles, target)
+
+
 def numpy_ns(elements: int, target: Target) -> int:
     """Nanoseconds of an operation in NumPy that goes over so many elements."""
     return target.numpy_ns + target.numpy_element_ns * elements

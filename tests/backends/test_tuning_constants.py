@@ -36,7 +36,6 @@ FIXED = {
     "loops/interpret.py": {"_NOTHING"},
     "loops/strategies/transposes.py": {"LARGEST"},
     "loops/tree_verifier.py": {"_ANY"},
-    "passes/contractions/added_products.py": {"SUMMED"},
     "passes/fusion/kernel_graph.py": {"_APART"},
     "runtime/pool.py": {"ALIGNMENT", "_ANY"},
     "sharding/drawing.py": {"_HEIGHT_TO_WIDTH"},

@@ -95,11 +95,10 @@ def _is_scan(primitive: Primitive) -> bool:
 split_loops = _on_demand("clean.split_loops", "split_loops", _is_scan)
 spread = _on_demand("clean.spread", "spread", _is_reduction)
 recognise = _on_demand("contractions.recognise", "recognise", _is_reduction)
-absorb = _on_demand("contractions.conjugates", "absorb", _is_contraction)
 repeats = _on_demand("contractions.repeats", "repeats", _is_contraction)
 batch = _on_demand("contractions.batch", "batch", _is_contraction)
-share = _on_demand("contractions.share", "share", _is_contraction)
-join = _on_demand("contractions.join", "join", _is_contraction)
+share = _on_demand("contractions.added_products", "share", _is_contraction)
+join = _on_demand("contractions.added_products", "join", _is_contraction)
 orient = _on_demand("contractions.orientation", "orient", _is_contraction)
 
 #: Every stage, in order.
@@ -113,7 +112,6 @@ ROAD: Final = (
     as_pass("cse", cse),  # common subexpression elimination
     as_pass("spread", spread, reorders=True),  # repeated rows are reduced once
     as_pass("recognise", recognise, reorders=True),  # sums of products become contractions
-    as_pass("absorb", absorb, reorders=True),  # conjugates are absorbed by contractions
     as_pass("repeats", repeats, reorders=True),  # repeated elements are multiplied once
     as_pass("batch", batch, reorders=True),  # products that share an operand become one
     as_pass("orient", orient, reorders=True),  # contractions give results in the order wanted

@@ -100,6 +100,15 @@ def test_windows_that_overlap_are_steps(axis):
     assert count(after) == 1
 
 
+def test_parts_of_arrays_of_different_sizes_are_not_stacked():
+    before, after = products(
+        lambda w, xs: [x[:8].T @ w for x in xs],
+        array(8, 64), [array(8 + k, 16) for k in range(4)],
+        composed=True,
+    )  # fmt: skip
+    assert count(before) == count(after) == 4
+
+
 def test_places_without_a_stride_are_no_steps():
     before, after = products(
         lambda w, xs: [xs[k] @ w for k in (0, 1, 3, 4, 9)],

@@ -19,7 +19,7 @@ def gathered(index_map, values, compact=True):
     back = IndexMap(inverse.domain, index_map.domain, inverse.exprs, conditions)
     summands = back.gather(values)
     computed = summands.sum(tuple(range(inverse.kept, len(inverse.domain))))
-    out = computed if inverse.after is None else inverse.after.gather(computed)
+    out = inverse.after.gather(computed)
     assert out.shape == index_map.codomain
     return out
 

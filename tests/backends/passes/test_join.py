@@ -10,8 +10,8 @@ import functrax.numpy as jnp
 from functrax.backends.passes.clean.compose import compose
 from functrax.backends.passes.clean.dce import dce
 from functrax.backends.passes.clean.inline import inline
+from functrax.backends.passes.contractions.added_products import join
 from functrax.backends.passes.contractions.batch import batch
-from functrax.backends.passes.contractions.join import join
 from functrax.backends.passes.contractions.orientation import orient
 from functrax.backends.passes.contractions.recognise import recognise
 from functrax.backends.passes.rewrites import Rewrites

@@ -13,6 +13,7 @@ from functrax.backends.passes.clean.compose import compose
 from functrax.backends.passes.clean.cse import cse
 from functrax.backends.passes.clean.dce import dce
 from functrax.backends.passes.clean.inline import inline
+from functrax.backends.passes.contractions import normal_form
 from functrax.backends.passes.contractions.recognise import recognise
 from functrax.backends.passes.rewrites import Rewrites
 from functrax.core.syntax.verify import verify
@@ -20,8 +21,8 @@ from functrax.core.tracing.stage import close
 from tests.backends.passes import pass_checks as check
 
 
-def recognised(jaxpr, rewrites, takes=lambda jaxpr: True):
-    found = dce(recognise(jaxpr, rewrites, takes), rewrites)
+def recognised(jaxpr, rewrites):
+    found = dce(recognise(jaxpr, rewrites), rewrites)
     verify(found)
     return found
 
@@ -274,10 +275,24 @@ def test_half_precision_is_added_up_in_single_precision():
     assert total.outvars[0].aval.dtype == np.float32
 
 
-def test_strided_sums_stay_where_no_kernel_takes_them():
+def test_long_chains_on_repeated_values_are_read_once():
+    def function(x, y):
+        wide = jnp.broadcast_to(x[:, None, :], (40, 40, 40))
+        for _ in range(400):
+            wide = jnp.sin(wide * wide)
+        return jnp.sum(wide * y[None], -1)
+
+    before = program(function, array(40, 40), array(40, 40, seed=1))
+    found = recognised(before, Rewrites())
+    names = [e.primitive.name for e in found.eqns]
+    assert names.count("sin") == 400 and len(contractions(found)) == 1
+
+
+def test_strided_sums_stay_where_no_kernel_takes_them(monkeypatch):
+    monkeypatch.setattr(normal_form, "contraction_kernels_take", lambda jaxpr: False)
     function, *args = FUNCTIONS["stride"]
     before = program(first(function), *args)
-    found = recognised(before, Rewrites(), lambda jaxpr: False)
+    found = recognised(before, Rewrites())
     names = [e.primitive.name for group in contractions(found) for e in group.eqns]
     assert names.count("reindex_reduce") == 1
     assert all(map(is_normal, contractions(found)))

@@ -17,6 +17,7 @@ from functrax.backends.passes.clean.inline import inline
 from functrax.backends.passes.contractions import repeats as module
 from functrax.backends.passes.contractions.recognise import recognise
 from functrax.backends.passes.contractions.repeats import repeats
+from functrax.backends.passes.fusion.kernel_groups import moved_ns
 from functrax.backends.passes.rewrites import Rewrites
 from functrax.core.syntax.verify import verify
 from functrax.core.tracing.stage import close
@@ -27,7 +28,7 @@ from tests.backends.passes import pass_checks as check
 def small_ones_too(monkeypatch):
     """Programs of tests are small, and sums of neighbours always worth it."""
     monkeypatch.setattr(module, "LOOPED", 0)
-    monkeypatch.setattr(module, "WORTH", 0)
+    monkeypatch.setattr(module, "moved_ns", lambda values: 0.0)
 
 
 def array(*shape, seed=0):
@@ -235,7 +236,7 @@ def test_infinities_meet_what_they_met_before():
 
 
 def test_small_sums_stay(monkeypatch):
-    monkeypatch.setattr(module, "WORTH", 8)
+    monkeypatch.setattr(module, "moved_ns", moved_ns)
     x, w = array(2, 1, 4, 6), array(1, 1, 3, 3)
     before, after = fewer(gradient(lambda x, w: convolution(enlarged(x, 2), w, 1), 0), x, w,
                           array(2, 1, 8, 12))  # fmt: skip

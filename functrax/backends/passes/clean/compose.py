@@ -154,7 +154,7 @@ def compose_steps(
     fill = _common_fill(f, second.get("fill"), g, first.get("fill"))
     if fill is APART or 0 in f.domain or 0 in g.codomain:
         return APART
-    composed = _without_implied(f.compose(g))
+    composed = without_implied(f.compose(g))
     if composed.is_identity:
         return None
     if fill is None:
@@ -169,7 +169,7 @@ def compose_steps(
     return APART if was_view and strided.window_of(composed) is None else general
 
 
-def _without_implied(index_map: IndexMap) -> IndexMap:
+def without_implied(index_map: IndexMap) -> IndexMap:
     """The map without conditions that hold wherever its indices are inside the codomain."""
 
     def implied(condition: Condition) -> bool:

@@ -1,202 +1,259 @@
-"""Matrix products that are added up: what the passes share that make fewer of them.
+"""Products that are added up become one: by a side that they share, or along the summed dim.
 
-What enters is a program with ``contraction`` groups.  :class:`AddedProducts` goes through its sums
-of several terms; what a pass says about one sum takes the place of its additions.
+What enters is a program with ``contraction`` groups.  Of a sum of several terms, some of which are
+products of two arrays, leave fewer products, by one of two rules:
 
-Start at :class:`AddedProducts`.
+- :func:`share`: the gradient of ``x @ x.T``, which losses of all pairs of points have, is
+  ``g @ x + g.T @ x``.  Terms of which one side is the same, up to a number, are one product of a
+  sum, ``(g + g.T) @ x``.  It pays where the products that are saved take longer than to add up
+  the other sides.
+- :func:`join`: a weight that is used at several places has a gradient for each, and these are added
+  up.  Terms with one dim that is summed are one product of operands put together along it: the
+  result is written once, instead of once for each term and read again.  It pays where the terms
+  are larger than the operands, which are copied.
+
+Start at :func:`share` and :func:`join`.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple, TypeAlias
 
+import numpy as np
+
+from functrax.backends.cost import products_ns
 from functrax.backends.passes.clean.dce import uses
-from functrax.backends.passes.fusion.kernel_groups import nbytes
-from functrax.backends.passes.groups import contraction, grouped
+from functrax.backends.passes.contractions.layouts import Shape
+from functrax.backends.passes.contractions.product_sums import Side, Sum, equation_of, sum_of
+from functrax.backends.passes.contractions.writer import Writer
+from functrax.backends.passes.fusion.kernel_groups import moved_ns, nbytes
+from functrax.backends.passes.groups import contraction
 from functrax.backends.passes.inner import with_bodies, with_eqns
 from functrax.backends.passes.rewrites import Rewrites
-from functrax.core.errors.source import SourceLine
-from functrax.core.ir.jaxpr import Atom, Eqn, Jaxpr, Var
-from functrax.core.prims.arithmetic import add, mul
-from functrax.core.prims.reduce import kept_axes, reduce_sum
-from functrax.core.prims.reindex import broadcast_in_dim, transpose
-from functrax.core.records import record
-from functrax.core.tracing.primitive import Primitive
+from functrax.backends.targets import target
+from functrax.core.ir.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
+from functrax.core.prims.arithmetic import add, mul, neg
+from functrax.core.prims.reindex import transpose
+from functrax.core.prims.slicing import concatenate
+from functrax.core.records import replace
+from functrax.core.types import dtypes
 
-Shape: TypeAlias = tuple[int, ...]
-
-#: What stands for the summed axis among the axes of a result.
-SUMMED = -1
+#: The equations of a sum, given its last addition and what it adds up; None to leave it.
+Rule: TypeAlias = "Callable[[_Program, Eqn, list[Atom]], list[Eqn] | None]"
 
 
-@record
-class Product:
-    """A matrix product, its axes named by those of its result.
+class Term(NamedTuple):
+    """A number times a product of two arrays, whose axes are dims of the sum.
 
     Args:
-      left: the operand with the first axis of the result that is not in both.
-      right: the other one.
-      left_axes: for each axis of the left operand that of the result, or ``SUMMED``.
-      right_axes: the same of the right one.
+      value: the term.
+      factor: the number.
+      eqn: the contraction.
+      found: what it sums.
+      sides: the product's, in some order, numbers taken off.
     """
 
-    left: Atom
-    right: Atom
-    left_axes: Shape
-    right_axes: Shape
-
-    @property
-    def key(self) -> tuple[Shape, Shape]:
-        """What products have in common that can be one."""
-        return tuple(sorted(self.left_axes)), tuple(sorted(self.right_axes))
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of its operands."""
-        return nbytes(self.left) + nbytes(self.right)
+    value: Atom
+    factor: float
+    eqn: Eqn
+    found: Sum
+    sides: tuple[Side, Side]
 
 
-class AddedProducts(ABC):
-    """The sums of one program, some of which are written anew.
+def share(jaxpr: Jaxpr, rewrites: Rewrites) -> Jaxpr:
+    """The program with products that have a side in common as one."""
+    return _with_rule(jaxpr, rewrites, _shared)
+
+
+def join(jaxpr: Jaxpr, rewrites: Rewrites) -> Jaxpr:
+    """The program with products that are added up as one."""
+    return _with_rule(jaxpr, rewrites, _joined)
+
+
+def _with_rule(jaxpr: Jaxpr, rewrites: Rewrites, rule: Rule) -> Jaxpr:
+    """The program, and those in it, with the sums that a rule writes anew."""
+    eqns = with_bodies(jaxpr.eqns, lambda program: _with_rule(program, rewrites, rule))
+    if sum(e.primitive is contraction for e in eqns) >= 2:
+        program = _Program(eqns, jaxpr.outvars, rewrites)
+        instead: dict[Eqn, list[Eqn]] = {}
+        gone: set[Eqn] = set()  # additions that are not needed; what becomes dead code stays
+        for eqn in reversed(eqns):
+            if eqn.primitive is add and eqn not in gone and eqn.outvars[0].aval.ndim:
+                adds: list[Eqn] = []
+                written = rule(program, eqn, list(program.added_up(eqn, adds)))
+                if written is not None:
+                    gone.update(adds)
+                    instead[eqn] = written
+        eqns = [new for eqn in eqns for new in instead.get(eqn, (eqn,))]
+    return with_eqns(jaxpr, eqns)
+
+
+class _Program:
+    """What is known of a program.
 
     Attributes:
       rewrites: asked before each.
       producer: of each value the equation that defines it.
       uses: how often each value is used.
-      instead: for the last equation of a sum what stands in its place.
     """
 
     def __init__(self, eqns: Sequence[Eqn], outvars: Sequence[Atom], rewrites: Rewrites) -> None:
-        self.eqns = eqns
         self.rewrites = rewrites
-        self.instead: dict[Eqn, list[Eqn]] = {}
-        if sum(e.primitive is contraction for e in eqns) < 2:
-            return
         self.producer: dict[Atom, Eqn] = {v: e for e in eqns for v in e.outvars}
         self.uses = uses(eqns, outvars)
-        gone: set[Eqn] = set()  # additions that are not needed; what becomes dead code stays
-        for eqn in reversed(eqns):
-            if eqn.primitive is add and eqn not in gone and eqn.outvars[0].aval.ndim:
-                adds: list[Eqn] = []
-                written = self.sum_of(eqn, list(_terms_of(eqn, adds, self.producer, self.uses)))
-                if written is not None:
-                    gone.update(adds)
-                    self.instead[eqn] = written
 
-    @classmethod
-    def rewrite(cls, jaxpr: Jaxpr, rewrites: Rewrites) -> Jaxpr:
-        """The program, and those in it, with the sums that were found."""
-        inner = with_bodies(jaxpr.eqns, lambda program: cls.rewrite(program, rewrites))
-        instead = cls(inner, jaxpr.outvars, rewrites).instead
-        return with_eqns(jaxpr, [new for eqn in inner for new in instead.get(eqn, (eqn,))])
+    def added_up(self, eqn: Eqn, adds: list[Eqn]) -> Iterator[Atom]:
+        """What a sum adds up, in order, given its last addition; ``adds``: where additions go."""
+        adds.append(eqn)
+        for x in eqn.invars:
+            inner = self.producer.get(x)
+            if inner is not None and inner.primitive is add and self.uses[x] == 1:
+                yield from self.added_up(inner, adds)
+            else:
+                yield x
 
-    @abstractmethod
-    def sum_of(self, root: Eqn, terms: list[Atom]) -> list[Eqn] | None:
-        """The equations of a sum, the last of which gives its result; None to leave it.
-
-        Args:
-          root: its last addition.
-          terms: what it adds up, in order.
-        """
-
-
-class Writer:
-    """Equations that are written one after the other.
-
-    Args:
-      source: the user's line.
-
-    Attributes:
-      eqns: what was written so far.
-    """
-
-    def __init__(self, source: SourceLine | None) -> None:
-        self.source = source
-        self.eqns: list[Eqn] = []
-
-    def new(self, primitive: Primitive, *operands: Atom, **params: Any) -> Var:
-        """Write an equation of one result."""
-        out = Var(primitive.infer(tuple([x.aval for x in operands]), params))  # type: ignore[arg-type]
-        self.eqns.append(Eqn(primitive, operands, (out,), params, self.source))
-        return out
-
-    def in_order(self, x: Atom, order: Shape, axes: Shape) -> Atom:
-        """An array whose axes have names, with these in another order."""
-        if order == axes:
-            return x
-        return self.new(transpose, x, perm=tuple([order.index(name) for name in axes]))
-
-    def product(self, product: Product, like: Eqn) -> Var:
-        """Write a product; ``like`` is a contraction of its shape, and of its line."""
-        result = like.outvars[0].aval
-        body = Writer(like.source)
-        steps = product.left.aval.shape[product.left_axes.index(SUMMED)]
-        space = (*result.shape, steps)
-        sides = []
-        for x, axes in ((product.left, product.left_axes), (product.right, product.right_axes)):
-            dims = tuple([name if name != SUMMED else result.ndim for name in axes])
-            sides.append(body.new(broadcast_in_dim, x, shape=space, dims=dims))
-        total = body.new(reduce_sum, body.new(mul, *sides), axes=(result.ndim,))
-        name = like.params["name"]
-        self.eqns.append(grouped(contraction, body.eqns, [total], name, like.source))
-        return total
-
-    def sum_with(self, value: Atom, rest: Sequence[Atom], root: Eqn) -> list[Eqn]:
-        """All equations, and those that add the rest to a value, for the result of ``root``."""
-        for x in rest:
-            value = self.new(add, value, x)
-        last = self.eqns.pop()
-        out = Eqn(last.primitive, last.invars, root.outvars, last.params, last.source)
-        return [*self.eqns, out]
-
-
-def _terms_of(
-    eqn: Eqn, adds: list[Eqn], producer: Mapping[Atom, Eqn], uses: Mapping[Atom, int]
-) -> Iterator[Atom]:
-    """What a sum adds up, in order.
-
-    Args:
-      eqn: its last addition.
-      adds: where its additions go.
-      producer: of each value the equation that defines it.
-      uses: how often each value is used.
-    """
-    adds.append(eqn)
-    for x in eqn.invars:
-        inner = producer.get(x)
-        if inner is not None and inner.primitive is add and uses[x] == 1:
-            yield from _terms_of(inner, adds, producer, uses)
-        else:
-            yield x
-
-
-def as_product(eqn: Eqn) -> Product | None:
-    """A contraction as a matrix product, or None if it is more than that."""
-    program: Jaxpr = eqn.params["jaxpr"]
-    eqns = program.eqns
-    names = [e.primitive for e in eqns]
-    if names != [broadcast_in_dim, broadcast_in_dim, mul, reduce_sum] or len(program.invars) != 2:
-        return None
-    views, total = eqns[:2], eqns[3]
-    sources = [e.invars[0] for e in views]
-    made = [e.outvars[0] for e in views]
-    dtypes = {v.aval.dtype for e in eqns for v in e.outvars}
-    if len(dtypes) > 1 or list(eqns[2].invars) != made or len(set(sources)) != 2:
-        return None
-    space, axes = total.invars[0].aval.shape, total.params["axes"]
-    if len(axes) != 1:
-        return None
-    names_of = {d: k for k, d in enumerate(kept_axes(len(space), axes))}
-    names_of[axes[0]] = SUMMED
-    sides = []
-    for source, view in zip(sources, views, strict=True):
-        dims = view.params["dims"]
-        if source.aval.shape != tuple([space[d] for d in dims]) or axes[0] not in dims:
+    def product(self, x: Atom) -> Term | None:
+        """A value as a product that nothing else needs; its sides in the order of their axes."""
+        eqn = self.producer.get(x)
+        if eqn is None or eqn.primitive is not contraction or self.uses[x] > 1:
             return None
-        operand = eqn.invars[program.invars.index(source)]
-        sides.append((operand, tuple([names_of[d] for d in dims])))
-    sides.sort(key=lambda side: sorted(side[1]))
-    (left, left_axes), (right, right_axes) = sides
-    return Product(left, right, left_axes, right_axes)
+        found = sum_of(eqn)
+        if found is None or not found.is_product or len(found.summed) != 1:
+            return None
+        for side in found.sides:
+            axes, (d,) = side.axes, found.summed
+            if -1 in axes or d not in axes or side.conditions:
+                return None
+            if side.value.aval.shape != tuple([found.extents[k] for k in axes]):
+                return None
+        left, right = sorted(found.sides, key=lambda side: sorted({*side.axes} - {d}))
+        return Term(x, 1.0, eqn, found, (left, right))
+
+    def scaled_product(self, x: Atom) -> Term | None:
+        """A value as a number times such a product, numbers of its sides taken off."""
+        factor, value = 1.0, x
+        while self.uses[value] == 1 and value in self.producer:
+            number = _number(self.producer[value])
+            if number is None:
+                break
+            factor, value = factor * number[0], number[1]
+        term = self.product(value)
+        if term is None or x.aval.dtype not in (dtypes.float32, dtypes.float64):
+            return None
+        sides = []
+        for side in term.sides:
+            made = self.producer.get(side.value)
+            number = None if made is None else _number(made)
+            if number is not None:
+                factor, side = factor * number[0], replace(side, value=number[1])
+            sides.append(side)
+        return term._replace(value=x, factor=factor, sides=(sides[0], sides[1]))
+
+
+def _number(eqn: Eqn) -> tuple[float, Atom] | None:
+    """What an equation multiplies with a real number, and the number."""
+    if dtypes.is_complex(eqn.outvars[0].aval.dtype):
+        return None
+    if eqn.primitive is neg:
+        return -1.0, eqn.invars[0]
+    if eqn.primitive is not mul:
+        return None
+    for number, x in (eqn.invars, eqn.invars[::-1]):
+        if type(number) is Literal and type(x) is Var and np.isfinite(number.val):
+            return float(number.val), x
+    return None
+
+
+def _most(terms: Sequence[tuple[Any, Term]]) -> list[Term]:
+    """Of terms with keys those of the most frequent key."""
+    classes: dict[Any, list[Term]] = {}
+    for key, term in terms:
+        classes.setdefault(key, []).append(term)
+    return max(classes.values(), key=len, default=[])
+
+
+def _in_order(writer: Writer, side: Side, axes: Shape) -> Atom:
+    """The array of a side, whose axes are dims, with these in another order."""
+    order, value = side.axes, side.value
+    if order == axes:
+        return value
+    return writer.new(transpose, value, perm=tuple([order.index(d) for d in axes]))
+
+
+def _with_rest(
+    writer: Writer, value: Atom, terms: Sequence[Atom], found: Sequence[Term], root: Eqn
+) -> list[Eqn]:
+    """The equations that add up a value and the terms that are not part of it."""
+    joined = {term.value for term in found}
+    for x in terms:
+        if x not in joined:
+            value = writer.new(add, value, x)
+    return writer.giving(root.outvars[0])
+
+
+def _product(writer: Writer, found: Sum, sides: Sequence[Side], like: Term) -> Var:
+    """Write a sum over other sides, of the shape of a term."""
+    out = Var(like.eqn.outvars[0].aval)
+    whole = replace(found, sides=tuple(sides))
+    writer.eqns.append(equation_of(whole, out, like.eqn.params["name"], like.eqn.source))
+    return out
+
+
+# ---- a side in common --------------------------------------------------------------------------
+
+
+def _shared(program: _Program, root: Eqn, terms: list[Atom]) -> list[Eqn] | None:
+    products = [term for x in terms if (term := program.scaled_product(x)) is not None]
+    both = [t for p in products for t in (p, p._replace(sides=(p.sides[1], p.sides[0])))]
+    found = _most([((t.sides[1], tuple(sorted(t.sides[0].axes))), t) for t in both])
+    if len(found) < 2:
+        return None
+    first = found[0]
+    own, common = first.sides
+    # To add up a side, it is read, and the sum of the others is read and written.
+    size = own.value.aval.dtype.itemsize
+    if products_ns(first.found.points, size, target()) <= moved_ns((own.value,) * 3):
+        return None
+    if not program.rewrites.allow(f"{len(found)} products with a side in common", root):
+        return None
+    writer = Writer(root.source)
+    axes, total = own.axes, None
+    for term in found:
+        side = _in_order(writer, term.sides[0], axes)
+        if term.factor != first.factor:
+            side = writer.new(mul, side, _literal(term.factor / first.factor, side))
+        total = side if total is None else writer.new(add, total, side)
+    value = _product(writer, first.found, (replace(own, value=total), common), first)
+    if first.factor != 1.0:
+        value = writer.new(mul, value, _literal(first.factor, value))
+    return _with_rest(writer, value, terms, found, root)
+
+
+def _literal(value: float, like: Atom) -> Literal:
+    return Literal(np.asarray(value, like.aval.dtype), like.aval.update(shape=()))
+
+
+# ---- more steps --------------------------------------------------------------------------------
+
+
+def _joined(program: _Program, root: Eqn, terms: list[Atom]) -> list[Eqn] | None:
+    products = [term for x in terms if (term := program.product(x)) is not None]
+    found = _most([(tuple([tuple(sorted(s.axes)) for s in t.sides]), t) for t in products])
+    operands = sum(nbytes(side.value) for term in found for side in term.sides)
+    if len(found) < 2 or (len(found) - 1) * nbytes(root.outvars[0]) < operands:
+        return None
+    if not program.rewrites.allow(f"{len(found)} products in one sum", root):
+        return None
+    first = found[0]
+    (d,) = first.found.summed
+    writer = Writer(first.eqn.source)
+    sides = []
+    for n, side in enumerate(first.sides):
+        parts = [_in_order(writer, term.sides[n], side.axes) for term in found]
+        whole = writer.new(concatenate, *parts, axis=side.axes.index(d))
+        sides.append(replace(side, value=whole))
+    longer = first.found.with_extent(d, sum(term.found.extents[d] for term in found))
+    value = _product(writer, longer, sides, first)
+    writer.source = root.source
+    return _with_rest(writer, value, terms, found, root)

@@ -25,12 +25,12 @@ import functools
 import itertools
 import math
 
+from functrax.backends.passes.contractions.layouts import Shape
 from functrax.backends.reference import strided
 from functrax.core.index.expr import Condition, Dim, IndexExpr, as_expr
 from functrax.core.index.map import IndexMap
-from functrax.core.records import field, record
+from functrax.core.records import record
 
-Shape = tuple[int, ...]
 #: The most places that are computed for an element of the result.
 MOST_PLACES = 2
 
@@ -46,8 +46,7 @@ class Inverse:
       conditions: for some of those, what must hold besides for there to be a point.
       limited: those whose index can lie outside, or that have conditions: where none of the
         product's factors depends on one of them, the product would not be zero there.
-      after: from the result that is wanted to what is computed; None for the identity.
-      divides: whether an index is a quotient that most points leave a rest of.
+      after: from the result that is wanted to what is computed.
     """
 
     domain: Shape
@@ -55,37 +54,40 @@ class Inverse:
     exprs: tuple[IndexExpr, ...]
     conditions: dict[int, tuple[Condition, ...]]
     limited: frozenset[int]
-    after: IndexMap | None
-    divides: bool
+    after: IndexMap
+
+    @property
+    def divides(self) -> bool:
+        """Whether an index is a quotient that most points leave a rest of."""
+        return bool(self.conditions)
 
 
-@record(frozen=False)
 class _Work:
-    """What is known so far; dims of the new space are numbered as they are made."""
+    """What is known so far of the new space; dims of the result are numbered before the others.
 
-    sizes: list[int] = field(default_factory=list)
-    summed: list[int] = field(default_factory=list)
-    exprs: dict[int, IndexExpr] = field(default_factory=dict)
-    conditions: dict[int, tuple[Condition, ...]] = field(default_factory=dict)
-    after: list[IndexExpr] = field(default_factory=list)
-    after_conditions: list[Condition] = field(default_factory=list)
-    divides: bool = False
+    Args:
+      rank: how many dims of the result there will be.
+    """
 
-    def dim(self, size: int) -> Dim:
-        """A new dim."""
-        self.sizes.append(size)
-        return Dim(len(self.sizes) - 1)
+    def __init__(self, rank: int) -> None:
+        self.rank = rank
+        self.kept: list[int] = []  # sizes
+        self.summed: list[int] = []
+        self.exprs: dict[int, IndexExpr] = {}
+        self.conditions: dict[int, tuple[Condition, ...]] = {}
+        self.after: list[IndexExpr] = []
+        self.after_conditions: list[Condition] = []
 
     def keep(self, size: int, place: IndexExpr) -> Dim:
         """A new dim of the result; ``place`` is where a result's element is found in it."""
         self.after.append(place)
-        return self.dim(size)
+        self.kept.append(size)
+        return Dim(len(self.kept) - 1)
 
     def sum(self, size: int) -> Dim:
         """A new dim that is summed."""
-        found = self.dim(size)
-        self.summed.append(found.number)
-        return found
+        self.summed.append(size)
+        return Dim(self.rank + len(self.summed) - 1)
 
 
 @functools.lru_cache(maxsize=1024)
@@ -106,7 +108,7 @@ def inverse_of(index_map: IndexMap, compact: bool = True) -> Inverse | None:
         return None  # two axes of the result depend on one dim
     coefs = [{d: row[d] for d in found} for (_, _, row), found in zip(rows, dims)]
     digits = _axes_of_places(coefs, index_map, compact)
-    work = _Work()
+    work = _Work(sum(len(coefs[o]) if o in digits else bool(coefs[o]) for o in range(len(rows))))
     for o, (step, const, _) in enumerate(rows):
         spot = Dim(o) * step - const
         if not coefs[o]:
@@ -118,7 +120,16 @@ def inverse_of(index_map: IndexMap, compact: bool = True) -> Inverse | None:
     for d, size in enumerate(domain):
         if d not in work.exprs:
             work.exprs[d] = as_expr(0) if size == 1 else work.sum(size)
-    return _finished(work, index_map)
+    exprs = tuple([work.exprs[d] for d in range(len(domain))])
+    space, kept = (*work.kept, *work.summed), tuple(work.kept)
+    outside = [
+        d
+        for d, (expr, size) in enumerate(zip(exprs, domain, strict=True))
+        if IndexMap(space, (size,), (expr,)).bounds_conditions()
+    ]
+    limited = frozenset([*outside, *work.conditions])
+    after = IndexMap(codomain, kept, tuple(work.after), tuple(work.after_conditions))
+    return Inverse(space, len(kept), exprs, work.conditions, limited, after)
 
 
 def _axes_of_places(
@@ -190,32 +201,3 @@ def _window(
     work.exprs[place] = spot // stride
     if stride > 1:
         work.conditions[place] = ((spot % stride).eq(0),)
-        work.divides = True
-
-
-def _finished(work: _Work, index_map: IndexMap) -> Inverse:
-    """The dims in order: those of the result, then those that are summed."""
-    order = [k for k in range(len(work.sizes)) if k not in work.summed] + work.summed
-    numbers = {old: Dim(new) for new, old in enumerate(order)}
-    domain = tuple([work.sizes[k] for k in order])
-    exprs = tuple([work.exprs[d].substitute(numbers) for d in range(len(index_map.domain))])
-    conditions = {
-        d: tuple([c.substitute(numbers) for c in found]) for d, found in work.conditions.items()
-    }
-    asked = [
-        d
-        for d, (expr, size) in enumerate(zip(exprs, index_map.domain))
-        if IndexMap(domain, (size,), (expr,)).bounds_conditions()
-    ]
-    kept = len(order) - len(work.summed)
-    shape = domain[:kept]
-    after = IndexMap(index_map.codomain, shape, tuple(work.after), tuple(work.after_conditions))
-    return Inverse(
-        domain,
-        kept,
-        exprs,
-        conditions,
-        frozenset([*asked, *conditions]),
-        None if after.is_identity else after,
-        work.divides,
-    )

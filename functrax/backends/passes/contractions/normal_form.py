@@ -17,64 +17,54 @@ Start at :func:`normal_form`.
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from functrax.backends.passes.contractions.inverse_maps import Inverse, inverse_of
+from functrax.backends.passes.contractions.layouts import Layout
 from functrax.backends.passes.contractions.pairs import Pairs
-from functrax.backends.passes.contractions.terms import (
-    Link,
-    Reading,
-    Term,
-    linked,
-    reindex_link,
-    terms_of,
-)
+from functrax.backends.passes.contractions.terms import Factor, Producers, Term, composed
+from functrax.backends.passes.fusion.contraction_groups import contraction_kernels_take
 from functrax.backends.passes.groups import contraction
 from functrax.backends.reference.deferred import accumulator
 from functrax.core.index.expr import as_expr
 from functrax.core.index.map import IndexMap
-from functrax.core.ir.jaxpr import Atom, Eqn, Jaxpr, Literal
+from functrax.core.ir.jaxpr import Atom, Eqn, Literal
 from functrax.core.prims.arithmetic import add, mul, neg, sub
 from functrax.core.prims.convert import convert_element_type
-from functrax.core.prims.mapped import reindex
 from functrax.core.prims.reduce import kept_axes, reduce_sum
 from functrax.core.prims.reindex import reshape
 from functrax.core.types import dtypes
-from functrax.core.types.aval import ShapedArray
-
-Shape = tuple[int, ...]
-Takes = Callable[[Jaxpr], bool]
 
 
-def normal_form(total: Eqn, reading: Reading, takes: Takes) -> list[Eqn] | None:
+def normal_form(total: Eqn, terms: Sequence[Term], producers: Producers) -> list[Eqn] | None:
     """The equations that compute a sum of products as contractions.
 
     Args:
       total: a ``reduce_sum``, or a ``reindex_reduce`` that adds.
-      reading: how the program's values are read.
-      takes: whether there are kernels for a contraction, which decides whether a sum that scatters
-        into strided places becomes one that gathers.
+      terms: those of what it adds up.
+      producers: the equations of values that need not be stored.
 
     Returns:
       Equations in order, of which the last one defines the sum's variable; None where the sum is
       better left as it is.
     """
-    terms = terms_of(total.invars[0], reading)
     if total.primitive is reduce_sum:
-        return _contracted(total, terms, reading, None)
+        return _contracted(total, terms, producers, None)
     for compact in (True, False):
         inverse = inverse_of(total.params["map"], compact)
-        found = None if inverse is None else _gathered(terms, total.params["map"], compact)
-        eqns = None if found is None else _contracted(total, found, reading, inverse)
+        found = None if inverse is None else _gathered(terms, total.params["map"], inverse)
+        eqns = None if found is None else _contracted(total, found, producers, inverse)
         groups = [e.params["jaxpr"] for e in eqns or () if e.primitive is contraction]
-        if inverse is None or (eqns and (not inverse.divides or all(map(takes, groups)))):
+        if inverse is None:
+            return None
+        # Only kernels go over the remainders of a sum that scattered into strided places.
+        if eqns and (not inverse.divides or all(map(contraction_kernels_take, groups))):
             return eqns
     return None
 
 
 def _contracted(
-    total: Eqn, terms: Sequence[Term], reading: Reading, inverse: Inverse | None
+    total: Eqn, terms: Sequence[Term], producers: Producers, inverse: Inverse | None
 ) -> list[Eqn] | None:
     """The equations of a sum of terms over its iteration space; None if one has no factors."""
     if not all(term.factors for term in terms):
@@ -85,49 +75,7 @@ def _contracted(
     else:
         shape, kept = inverse.domain, tuple(range(inverse.kept))
     read = {aval.dtype, *(f.value.aval.dtype for term in terms for f in term.factors)}
-    pairs = Pairs(reading, shape, kept, accumulator(read), total.source)
-    return _written(total, terms, pairs, inverse)
-
-
-def _gathered(terms: Sequence[Term], total: IndexMap, compact: bool) -> list[Term] | None:
-    """The terms over the iteration space of a sum that gathers.
-
-    A point that there is not must have a factor that is zero there: None if there may be none.
-    """
-    inverse = inverse_of(total, compact)
-    assert inverse is not None
-    found = []
-    for term in terms:
-        if not inverse.limited <= {k for f in term.factors for k in f.used}:
-            return None
-        factors = []
-        for f in term.factors:
-            links, used = _gathering(total, compact, f.links, f.used, f.value.aval)
-            factors.append(f._replace(links=links, used=used))
-        found.append(Term(term.coefficient, tuple(factors)))
-    return found
-
-
-@functools.lru_cache(maxsize=2048)
-def _gathering(
-    total: IndexMap, compact: bool, links: tuple[Link, ...], used: Shape, aval: ShapedArray
-) -> tuple[tuple[Link, ...], Shape]:
-    """The links of a factor over the iteration space of a sum that gathers, and what it uses."""
-    inverse = inverse_of(total, compact)
-    assert inverse is not None
-    exprs = tuple([e if k in used else as_expr(0) for k, e in enumerate(inverse.exprs)])
-    conditions = tuple([c for k in used for c in inverse.conditions.get(k, ())])
-    index_map = IndexMap(inverse.domain, total.domain, exprs, conditions)
-    fill = Literal(0, ShapedArray((), aval.dtype))
-    link: Link | None = (reindex, (("map", index_map), ("fill", fill)))
-    if not links:
-        link = reindex_link(index_map, aval.dtype)
-    found = tuple(sorted(k for k in index_map.used_dims() if inverse.domain[k] != 1))
-    return linked(aval, links if link is None else (*links, link)), found
-
-
-def _written(total: Eqn, terms: Sequence[Term], pairs: Pairs, inverse: Inverse | None) -> list[Eqn]:
-    """The equations of all terms, and of their sum."""
+    pairs = Pairs(producers, shape, kept, accumulator(read), total.source)
     out = total.outvars[0].aval
     found: Atom | None = None
     for term in _merged(terms, pairs):
@@ -147,14 +95,34 @@ def _written(total: Eqn, terms: Sequence[Term], pairs: Pairs, inverse: Inverse |
     assert found is not None
     if found.aval.dtype != out.dtype:
         found = pairs.new(convert_element_type, found, dtype=out.dtype, weak_type=False)
-    if inverse is not None and inverse.after is not None:
-        link = reindex_link(inverse.after, out.dtype)
-        found = found if link is None else pairs.viewed(found, link)
-    eqns = pairs.eqns
-    if not eqns or eqns[-1].outvars[0] is not found:
+    if inverse is not None:
+        found = pairs.view(found, inverse.after)
+    if not pairs.eqns or pairs.eqns[-1].outvars[0] is not found:
         pairs.new(reshape, found, shape=out.shape)
-    last = eqns.pop()
-    return [*eqns, Eqn(last.primitive, last.invars, total.outvars, last.params, total.source)]
+    return pairs.giving(total.outvars[0])
+
+
+def _gathered(terms: Sequence[Term], total: IndexMap, inverse: Inverse) -> list[Term] | None:
+    """The terms over the iteration space of a sum that gathers.
+
+    A point that there is not must have a factor that is zero there: None if there may be none.
+    """
+    found = []
+    for number, factors in terms:
+        if not inverse.limited <= {k for f in factors for k in f.used}:
+            return None
+        found.append(Term(number, tuple([_gathering(f, total, inverse) for f in factors])))
+    return found
+
+
+def _gathering(f: Factor, total: IndexMap, inverse: Inverse) -> Factor:
+    """A factor over the iteration space of a sum that gathers."""
+    exprs = tuple([e if k in f.used else as_expr(0) for k, e in enumerate(inverse.exprs)])
+    conditions = tuple([c for k in f.used for c in inverse.conditions.get(k, ())])
+    view = IndexMap(inverse.domain, total.domain, exprs, conditions)
+    used = tuple(sorted(k for k in view.used_dims() if inverse.domain[k] != 1))
+    layout = Layout(inverse.domain, used, f.distinct)
+    return Factor(f.value, composed(view, f.view), layout)
 
 
 def _merged(terms: Sequence[Term], pairs: Pairs) -> list[Term]:
@@ -180,12 +148,10 @@ def _sum_of(a: Term, b: Term, pairs: Pairs) -> Term | None:
     if len(left) != 1 or len(right) != 1 or abs(a.coefficient) != abs(b.coefficient):
         return None
     x, y = left[0], right[0]
-    if x.links != y.links or x.value.aval != y.value.aval or x.value.aval.dtype in dtypes.HALF:
+    if x.view != y.view or x.value.aval != y.value.aval or x.value.aval.dtype in dtypes.HALF:
         return None
-    if any(type(v) is Literal or v in pairs.reading.producers for v in (x.value, y.value)):
-        return None
-    if any(key == "fill" and number.val != 0 for _, ps in x.links for key, number in ps):
+    if not (pairs.is_stored(x.value) and pairs.is_stored(y.value)):
         return None
     value = pairs.new(add if a.coefficient == b.coefficient else sub, x.value, y.value)
-    merged = x._replace(value=value, distinct=max(x.distinct, y.distinct))
-    return Term(a.coefficient, (*common, merged))
+    larger = max(x, y, key=lambda f: f.distinct)
+    return Term(a.coefficient, (*common, x._replace(value=value, layout=larger.layout)))

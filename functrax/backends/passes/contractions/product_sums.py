@@ -1,7 +1,13 @@
-"""Sums of products as data: the extents of their dims, and where each side is read.
+"""Sums of products as data: dims, and at which element each operand is read.
 
-What enters is a ``contraction`` of two sides, each one view of an array; what leaves is a
-:class:`Sum`, which passes change with a few lines, and an equation that computes it.
+What enters is a ``contraction``.  What leaves is a :class:`Sum`, which the rules of this folder
+change in a few lines each, and an equation that computes it.
+
+    out[kept] = sum over summed of  f(x[exprs of x], y[exprs of y], ...)
+
+A transpose of the result is another order of ``kept``; several sums as one are a dim more; what an
+operand repeats is another expression of the dims.  The dims of what :func:`sum_of` gives are
+numbered in order, those of the result first, so sums of equal products are equal but for operands.
 
 Start at :func:`sum_of` and :func:`equation_of`.
 """
@@ -9,55 +15,67 @@ Start at :func:`sum_of` and :func:`equation_of`.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
-import numpy as np
-
-from functrax.backends.passes.contractions.terms import Link, reindex_link
+from functrax.backends.passes.contractions.layouts import Shape, identity, map_of
+from functrax.backends.passes.contractions.terms import composed, fills_zeros
+from functrax.backends.passes.contractions.writer import Writer
 from functrax.backends.passes.groups import contraction, grouped
-from functrax.core.index.expr import Dim, IndexExpr
+from functrax.core.errors.source import SourceLine
+from functrax.core.index.expr import Condition, Dim, IndexExpr
 from functrax.core.index.map import IndexMap
-from functrax.core.ir.jaxpr import Atom, Eqn, Jaxpr, Var
+from functrax.core.ir.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
 from functrax.core.prims.arithmetic import mul
-from functrax.core.prims.reduce import kept_axes, reduce_sum
-from functrax.core.prims.reindex import Reindexing, reshape
+from functrax.core.prims.reduce import AxisReduce, kept_axes, reduce_sum
+from functrax.core.prims.reindex import Reindex, reshape
 from functrax.core.records import record, replace
-from functrax.core.types import dtypes
-
-Shape = tuple[int, ...]
-Exprs = tuple[IndexExpr, ...]
+from functrax.core.tracing.primitive import Elementwise, Primitive
+from functrax.core.types.aval import ShapedArray
 
 
 @record
 class Side:
-    """One factor of a contraction's product.
+    """An operand, and which element of it belongs to a point.
 
     Args:
       value: an array.
-      exprs: for each axis the index, affine in the dims of the iteration space; outside are zeros.
-      times: for each axis of how many neighbours sums take the place of the elements.
+      exprs: for each axis the index, an expression of the dims.  What lies outside is zero.
+      conditions: what else has to hold for an element not to be zero.
     """
 
     value: Atom
-    exprs: Exprs
-    times: Shape
+    exprs: tuple[IndexExpr, ...]
+    conditions: tuple[Condition, ...] = ()
 
     @property
-    def shape(self) -> Shape:
-        """Of the sums."""
-        return tuple([n + r - 1 for n, r in zip(self.value.aval.shape, self.times, strict=True)])
+    def axes(self) -> Shape:
+        """The dims that its axes are; -1 for an axis whose index is no dim."""
+        return tuple([e.number if isinstance(e, Dim) else -1 for e in self.exprs])
 
     def axis_of(self, d: int) -> int | None:
         """The one axis that goes with a dim; None if there is none, or several."""
         axes = [k for k, expr in enumerate(self.exprs) if d in expr.used_dims()]
         return axes[0] if len(axes) == 1 else None
 
-    def at(self, axis: int, expr: IndexExpr, times: int = 1) -> Side:
-        """The side with another index along an axis, into sums of so many neighbours."""
-        exprs = (*self.exprs[:axis], expr, *self.exprs[axis + 1 :])
-        return replace(
-            self, exprs=exprs, times=(*self.times[:axis], times, *self.times[axis + 1 :])
-        )
+    def at(self, axis: int, expr: IndexExpr) -> Side:
+        """The side with another index along an axis."""
+        return replace(self, exprs=(*self.exprs[:axis], expr, *self.exprs[axis + 1 :]))
+
+
+@record
+class Step:
+    """An elementwise operation at each point.
+
+    Args:
+      primitive: what it does.
+      params: its parameters.
+      operands: numbers of sides, and of steps, which go on from those; and numbers.
+      aval: the type of one result.
+    """
+
+    primitive: Primitive
+    params: tuple[tuple[str, object], ...]
+    operands: tuple[int | Literal, ...]
+    aval: ShapedArray
 
 
 @record
@@ -65,21 +83,38 @@ class Sum:
     """A contraction.
 
     Args:
-      extents: of the dims of the iteration space, by their numbers.
+      extents: of the dims, by their numbers.
       kept: for each axis of the result the dims that it is made of.
       summed: the other dims.
-      sides: what is multiplied.
+      sides: what is read at a point.
+      steps: what is computed of it, in order; the last one is added up.
+      total: what adds up.
     """
 
-    extents: tuple[int, ...]
+    extents: Shape
     kept: tuple[Shape, ...]
     summed: Shape
-    sides: tuple[Side, Side]
+    sides: tuple[Side, ...]
+    steps: tuple[Step, ...]
+    total: Primitive
 
     @property
-    def products(self) -> int:
+    def points(self) -> int:
         """How many there are."""
-        return math.prod(self.extents)
+        return math.prod([self.extents[d] for d in (*self.summed, *sum(self.kept, ()))])
+
+    @property
+    def is_product(self) -> bool:
+        """Whether it adds up products of two sides of its own dtype."""
+        if len(self.sides) != 2 or len(self.steps) != 1 or self.total is not reduce_sum:
+            return False
+        (step,) = self.steps
+        same = all(side.value.aval.dtype == step.aval.dtype for side in self.sides)
+        return step.primitive is mul and step.operands == (0, 1) and same
+
+    def with_dim(self, extent: int) -> tuple[Sum, int]:
+        """The same, and the number of a new dim."""
+        return replace(self, extents=(*self.extents, extent)), len(self.extents)
 
     def with_extent(self, d: int, extent: int) -> Sum:
         """The same with another extent of a dim."""
@@ -87,50 +122,81 @@ class Sum:
 
     def with_side(self, n: int, side: Side) -> Sum:
         """The same with another side."""
-        return replace(self, sides=(side, self.sides[1]) if n == 0 else (self.sides[0], side))
+        return replace(self, sides=(*self.sides[:n], side, *self.sides[n + 1 :]))
 
 
 def sum_of(eqn: Eqn) -> Sum | None:
-    """A contraction of two sides as data; None if it is more than that."""
+    """A contraction as data; None if it is more than a sum over views of its operands."""
     program: Jaxpr = eqn.params["jaxpr"]
-    made: dict[Atom, Eqn] = {e.outvars[0]: e for e in program.eqns}
-    total = program.eqns[-1]
-    product = made.get(total.invars[0])
-    if total.primitive is not reduce_sum or product is None or product.primitive is not mul:
+    if "sum" not in program.memo:
+        program.memo["sum"] = _sum_of_program(program)
+    found: Sum | None = program.memo["sum"]
+    if found is None:
         return None
-    aval = total.outvars[0].aval
-    if aval.dtype not in (dtypes.float32, dtypes.float64) or len(program.outvars) > 1:
-        return None
-    sides = []
-    for x in product.invars:
-        side = _side_of(x, made, dict(zip(program.invars, eqn.invars, strict=True)))
-        if side is None or side.value.aval.dtype != aval.dtype:
-            return None
-        sides.append(side)
-    if len(program.eqns) != 2 + sum(x in made for x in {*product.invars}):
-        return None
-    extents, summed = product.outvars[0].aval.shape, total.params["axes"]
-    kept = tuple([(d,) for d in kept_axes(len(extents), summed)])
-    return Sum(extents, kept, summed, (sides[0], sides[1]))
+    outside = dict(zip(program.invars, eqn.invars, strict=True))
+    sides = [replace(side, value=outside[side.value]) for side in found.sides]  # type: ignore[index]
+    return replace(found, sides=tuple(sides))
 
 
-def _side_of(x: Atom, made: dict[Atom, Eqn], outside: dict[Atom, Atom]) -> Side | None:
-    """A factor that is an operand, or one view of it, with zeros outside."""
-    index_map = IndexMap.identity(x.aval.shape)
-    if x in made:
+def _sum_of_program(program: Jaxpr) -> Sum | None:
+    *body, total = program.eqns
+    if not isinstance(total.primitive, AxisReduce) or len(program.outvars) > 1:
+        return None
+    over: set[Atom] = {total.invars[0]}
+    made: dict[Atom, Eqn] = {}
+    steps: list[Eqn] = []
+    for eqn in reversed(body):
+        if isinstance(eqn.primitive, Elementwise) and eqn.outvars[0] in over:
+            steps.insert(0, eqn)
+            over.update(x for x in eqn.invars if type(x) is Var)
+        else:
+            made[eqn.outvars[0]] = eqn
+    computed = [v for eqn in steps for v in eqn.outvars]
+    read = [x for eqn in steps for x in eqn.invars if type(x) is Var and x not in computed]
+    extents, axes = total.invars[0].aval.shape, total.params["axes"]
+    order = (*kept_axes(len(extents), axes), *axes)
+    names = {d: Dim(number) for number, d in enumerate(order)}
+    sides = {x: _side_of(x, made, names) for x in read}
+    if (
+        None in sides.values()
+        or not steps
+        or any(x.aval.shape != extents for x in [*read, *computed])
+    ):
+        return None
+    numbers = {x: k for k, x in enumerate([*sides, *computed])}
+    rank = len(extents) - len(axes)
+    return Sum(
+        tuple([extents[d] for d in order]),
+        tuple([(d,) for d in range(rank)]),
+        tuple(range(rank, len(extents))),
+        tuple([side for side in sides.values() if side]),
+        tuple(
+            [
+                Step(
+                    eqn.primitive,
+                    tuple(eqn.params.items()),
+                    tuple([x if type(x) is Literal else numbers[x] for x in eqn.invars]),  # type: ignore[index]
+                    eqn.outvars[0].aval.update(shape=()),
+                )
+                for eqn in steps
+            ]
+        ),
+        total.primitive,
+    )
+
+
+def _side_of(x: Atom, made: dict[Atom, Eqn], names: dict[int, Dim]) -> Side | None:
+    """A value over the iteration space as a side, if it is an operand through views."""
+    view = identity(x.aval.shape)
+    while x in made:
         eqn = made[x]
-        if not isinstance(eqn.primitive, Reindexing) or len(eqn.invars) != 1:
+        if not isinstance(eqn.primitive, Reindex) or not fills_zeros(eqn):
             return None
-        x = eqn.invars[0]
-        fill = eqn.params.get("fill")
-        if fill is not None and np.any(fill.val):
+        if len(eqn.invars) > 1 or type(eqn.invars[0]) is Literal:
             return None
-        index_map = eqn.primitive.index_map(x.aval, **eqn.params)  # type: ignore[attr-defined]
-    if x not in outside or index_map.conditions or index_map.num_loads:
-        return None
-    if any(coefficients_of(expr) is None for expr in index_map.exprs):
-        return None
-    return Side(outside[x], index_map.exprs, (1,) * len(index_map.exprs))
+        x, view = eqn.invars[0], composed(view, map_of(eqn))
+    exprs = tuple([expr.substitute(names) for expr in view.exprs])
+    return Side(x, exprs, tuple([c.substitute(names) for c in view.conditions]))
 
 
 def coefficients_of(expr: IndexExpr) -> dict[int, int] | None:
@@ -140,36 +206,32 @@ def coefficients_of(expr: IndexExpr) -> dict[int, int] | None:
     return {atom.number: coef for atom, coef in expr.terms if type(atom) is Dim}
 
 
-def equation_of(found: Sum, values: Sequence[Atom], like: Eqn) -> Eqn:
+def equation_of(found: Sum, out: Var, name: str, source: SourceLine | None) -> Eqn:
     """The equation of a contraction.
 
     Args:
       found: what it sums.
-      values: the arrays of its sides.
-      like: whose result it gives.
+      out: its result.
+      name: the name of the group.
+      source: the user's line.
     """
     order = [d for dims in found.kept for d in dims] + list(found.summed)
     domain = tuple([found.extents[d] for d in order])
     names = {d: Dim(place) for place, d in enumerate(order)}
-    source, (out,) = like.source, like.outvars
-    body: list[Eqn] = []
-
-    def new(step: Link, operands: Sequence[Atom], shape: Shape, result: Var | None = None) -> Var:
-        found = result or Var(out.aval.update(shape=shape))
-        body.append(Eqn(step[0], operands, (found,), dict(step[1]), source))
-        return found
-
-    factors: list[Atom] = []
-    for side, x in zip(found.sides, values, strict=True):
+    writer = Writer(source)
+    values: list[Atom] = []
+    for side in found.sides:
         exprs = tuple([expr.substitute(names) for expr in side.exprs])
-        link = reindex_link(IndexMap(domain, x.aval.shape, exprs), x.aval.dtype)
-        factors.append(x if link is None else new(link, (x,), domain))
-    product = new((mul, ()), factors, domain)
+        conditions = tuple([c.substitute(names) for c in side.conditions])
+        view = IndexMap(domain, side.value.aval.shape, exprs, conditions)
+        values.append(writer.view(side.value, view))
+    for step in found.steps:
+        operands = [values[n] if isinstance(n, int) else n for n in step.operands]
+        aval = step.aval.update(shape=domain)
+        values.append(writer.add(step.primitive, operands, dict(step.params), aval))
     rank = len(order) - len(found.summed)
-    summed = reduce_sum, (("axes", tuple(range(rank, len(order)))),)
-    if domain[:rank] == out.aval.shape:
-        new(summed, (product,), domain[:rank], out)
-    else:
-        total = new(summed, (product,), domain[:rank])
-        new((reshape, (("shape", out.aval.shape),)), (total,), out.aval.shape, out)
-    return grouped(contraction, body, [out], "sum_of_products", source)
+    axes, aval = tuple(range(rank, len(order))), out.aval.update(shape=domain[:rank])
+    total = writer.add(found.total, values[-1:], {"axes": axes}, aval)
+    if aval.shape != out.aval.shape:
+        writer.new(reshape, total, shape=out.aval.shape)
+    return grouped(contraction, writer.giving(out), [out], name, source)

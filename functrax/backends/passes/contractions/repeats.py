@@ -23,34 +23,35 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from functrax.backends.cost import products_ns
 from functrax.backends.passes.clean.dce import uses
+from functrax.backends.passes.contractions.layouts import Shape, identity, map_of
 from functrax.backends.passes.contractions.product_sums import (
-    Shape,
-    Side,
     Sum,
     coefficients_of,
     equation_of,
     sum_of,
 )
-from functrax.backends.passes.contractions.terms import Link, reindex_link, shape_after
+from functrax.backends.passes.contractions.terms import composed
+from functrax.backends.passes.contractions.writer import Writer
 from functrax.backends.passes.fusion.contraction_groups import LOOPED, contraction_kernels_take
+from functrax.backends.passes.fusion.kernel_groups import moved_ns
 from functrax.backends.passes.groups import contraction
 from functrax.backends.passes.inner import with_bodies, with_eqns
 from functrax.backends.passes.rewrites import Rewrites
+from functrax.backends.targets import target
 from functrax.core.errors.source import SourceLine
-from functrax.core.index.expr import Dim
+from functrax.core.index.expr import Dim, IndexExpr
 from functrax.core.index.map import IndexMap
-from functrax.core.ir.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
+from functrax.core.ir.jaxpr import Atom, Eqn, Jaxpr, Var
 from functrax.core.prims.arithmetic import add
 from functrax.core.prims.reduce import reduce_sum
-from functrax.core.prims.reindex import Reindexing, reshape
+from functrax.core.prims.reindex import Reindex, reshape
 from functrax.core.records import replace
-from functrax.core.types.aval import ShapedArray
+from functrax.core.types import dtypes
 
-#: Of how many neighbours sums are made, at most: each is one more read.
+#: Of how many neighbours sums are made, at most: each is one more equation.
 MOST = 8
-#: How many products each addition of neighbours must save.
-WORTH = 8
 
 
 def repeats(jaxpr: Jaxpr, rewrites: Rewrites) -> Jaxpr:
@@ -82,7 +83,7 @@ class _Repeats:
         """Write an equation, or what computes the same with fewer products."""
         before = after = None
         if eqn.primitive is contraction:
-            before = sum_of(eqn) if any(map(self._grows, eqn.invars)) else None
+            before = _product_of(eqn) if any(map(self._is_view, eqn.invars)) else None
             after = None if before is None else self._within(before)
         elif eqn.primitive is reduce_sum:
             before = self._added_up(eqn)
@@ -101,39 +102,23 @@ class _Repeats:
         after = found
         for n in (0, 1):
             repeated = self._repeated(found.sides[n].value)
-            if repeated is not None and max(after.sides[n].times) == 1:
+            if repeated is not None and not _neighbours(after, found):
                 after = _once(after, n, *repeated) or after
         return None if after is found else after
 
-    def _grows(self, x: Atom) -> bool:
-        """Whether one of the views through which a value is read is larger than what it views."""
-        while x in self.made and isinstance(self.made[x].primitive, Reindexing):
-            (y, *_) = self.made[x].invars or (x,)
-            if y.aval.size < x.aval.size:
-                return True
-            if y is x:
-                break
-            x = y
-        return False
+    def _is_view(self, x: Atom) -> bool:
+        """Whether a value is elements of one array, without zeros between."""
+        eqn = self.made.get(x)
+        if eqn is None or not isinstance(eqn.primitive, Reindex) or len(eqn.invars) > 1:
+            return False
+        return "fill" not in eqn.params and type(eqn.invars[0]) is Var
 
     def _repeated(self, x: Atom) -> tuple[Atom, Shape] | None:
         """What a value repeats, and how often along each axis; None if it repeats nothing."""
-        index_map = IndexMap.identity(x.aval.shape)
-        found = None
-        while x in self.made:
-            eqn = self.made[x]
-            if (
-                not isinstance(eqn.primitive, Reindexing)
-                or len(eqn.invars) != 1
-                or "fill" in eqn.params
-            ):
-                break
-            x = eqn.invars[0]
-            if type(x) is Literal:
-                break
-            step: IndexMap = eqn.primitive.index_map(x.aval, **eqn.params)  # type: ignore[attr-defined]
-            index_map = index_map.compose(step)
-            times = _times(index_map)
+        view, found = identity(x.aval.shape), None
+        while self._is_view(x):
+            view, x = composed(view, map_of(self.made[x])), self.made[x].invars[0]
+            times = _times(view)
             if times is not None:
                 found = x, times
         return found
@@ -147,59 +132,80 @@ class _Repeats:
         product = self.made.get(x)
         if product is None or product.primitive is not contraction:
             return None
-        return sum_of(product) if self.uses[eqn.invars[0]] == self.uses[x] == 1 else None
+        return _product_of(product) if self.uses[eqn.invars[0]] == self.uses[x] == 1 else None
 
     # ---- writing --------------------------------------------------------------------------------
 
     def _replaced(self, eqn: Eqn, before: Sum, after: Sum) -> bool:
         """Write what gives the same as an equation, if it is worth it."""
-        sums = sum(s.value.aval.size * r for s in after.sides for r in s.times if r > 1)
-        if before.products <= LOOPED or before.products - after.products <= WORTH * sums:
+        (out,), dtype = eqn.outvars, before.steps[0].aval.dtype
+        sums: dict[Var, tuple[Atom, int, int]] = {}
+        for d in reversed(_neighbours(after, before)):
+            after = self._added_before(after, d, sums)
+        saved = products_ns(before.points - after.points, dtype.itemsize, target())
+        if before.points <= LOOPED or saved <= sum(moved_ns((x,) * r) for x, _, r in sums.values()):
             return False
-        planned = equation_of(after, [Var(_aval(s)) for s in after.sides], eqn)
-        if not contraction_kernels_take(planned.params["jaxpr"]):
+        written = equation_of(after, out, "sum_of_products", eqn.source)
+        if not contraction_kernels_take(written.params["jaxpr"]):
             return False
         if not self.rewrites.allow("neighbours are added up before they are multiplied", eqn):
             return False
-        values = [self._added(s, eqn.source) for s in after.sides]
-        self._add(equation_of(after, values, eqn))
+        for total, of_what in sums.items():
+            if total not in self.made:
+                self._add_up(total, *of_what, eqn.source)
+        self._add(written)
         return True
 
-    def _added(self, side: Side, source: SourceLine | None) -> Atom:
-        """The sums of neighbours that a side reads."""
-        x = side.value
-        for axis, r in reversed(list(enumerate(side.times))):
-            if r > 1:
-                x = self._added_along(x, axis, r, source)
-        return x
-
-    def _added_along(self, x: Atom, axis: int, r: int, source: SourceLine | None) -> Var:
-        found = self._sums.get((x, axis, r))
-        if found is not None:
-            return found
+    def _added_before(self, found: Sum, d: int, sums: dict[Var, tuple[Atom, int, int]]) -> Sum:
+        """A sum that reads what has neighbours along a dim added up; ``sums`` notes that."""
+        (n,) = [n for n in (0, 1) if found.sides[n].axis_of(d) is not None]
+        side, r = found.sides[n], found.extents[d]
+        x, axis = side.value, side.axis_of(d)
+        assert axis is not None, "one axis has neighbours"
         shape = x.aval.shape
         longer = (*shape[:axis], shape[axis] + r - 1, *shape[axis + 1 :])
+        total = self._sums.get((x, axis, r)) or Var(x.aval.update(shape=longer))
+        sums[total] = x, axis, r
+        side = replace(side.at(axis, side.exprs[axis] + Dim(d)), value=total)
+        left = tuple([other for other in found.summed if other != d])
+        return replace(found.with_side(n, side), summed=left)
+
+    def _add_up(self, total: Var, x: Atom, axis: int, r: int, source: SourceLine | None) -> None:
+        """Write the sums of ``r`` neighbours along an axis."""
+        writer = Writer(source)
+        value: Atom | None = None
         for k in range(r):
-            exprs = tuple([Dim(d) - (k if d == axis else 0) for d in range(len(shape))])
-            link = reindex_link(IndexMap(longer, shape, exprs), x.aval.dtype)
-            assert link is not None
-            part = self._new(link, (x,), source)
-            found = part if found is None else self._new((add, ()), (found, part), source)
-        assert found is not None
-        self._sums[x, axis, r] = found
-        return found
-
-    def _new(self, step: Link, operands: tuple[Atom, ...], source: SourceLine | None) -> Var:
-        aval = operands[0].aval
-        if isinstance(step[0], Reindexing):
-            aval = aval.update(shape=shape_after(aval, step))
-        out = Var(aval)
-        self._add(Eqn(step[0], operands, (out,), dict(step[1]), source))
-        return out
+            exprs = tuple([Dim(d) - (k if d == axis else 0) for d in range(x.aval.ndim)])
+            part = writer.view(x, IndexMap(total.aval.shape, x.aval.shape, exprs))
+            value = part if value is None else writer.new(add, value, part)
+        for eqn in writer.giving(total):
+            self._add(eqn)
+        self._sums[x, axis, r] = total
 
 
-def _aval(side: Side) -> ShapedArray:
-    return side.value.aval.update(shape=side.shape)
+def _product_of(eqn: Eqn) -> Sum | None:
+    """A contraction as a product of two arrays whose indices are affine, or None."""
+    found = sum_of(eqn)
+    if found is None or not found.is_product:
+        return None
+    plain = all(
+        not side.conditions and all(coefficients_of(expr) is not None for expr in side.exprs)
+        for side in found.sides
+    )
+    is_float = found.steps[0].aval.dtype in (dtypes.float32, dtypes.float64)
+    return found if plain and is_float else None
+
+
+def _neighbours(after: Sum, before: Sum) -> list[int]:
+    """The dims along which a sum adds up neighbours of one side that another one does not."""
+    return [d for d in after.summed if d not in before.summed]
+
+
+def _of_neighbours(found: Sum, n: int, axis: int, last: IndexExpr, r: int) -> Sum:
+    """A sum that reads along an axis of a side ``r`` neighbours, with a dim for them."""
+    found, m = found.with_dim(r)
+    side = found.sides[n].at(axis, last - Dim(m))
+    return replace(found.with_side(n, side), summed=(*found.summed, m))
 
 
 def _times(index_map: IndexMap) -> Shape | None:
@@ -246,14 +252,14 @@ def _along(found: Sum, n: int, axis: int, r: int, size: int) -> Sum | None:
         if sign not in (1, -1) or mine.axis_of(t) is None or place is None:
             continue
         count = found.extents[t]
-        if other.exprs[place] != Dim(t) or other.shape[place] != count or other.times[place] > 1:
+        if other.exprs[place] != Dim(t) or other.value.aval.shape[place] != count:
             continue
         rest = mine.exprs[axis] - Dim(t) * sign
         near = _near(found, n, axis, (t, place), r) if sign == 1 else None
         if size < count and (near is None or size <= near.extents[t]):
             last = Dim(t) * r + (r - 1) - rest if sign == 1 else rest - Dim(t) * r
             everywhere = found.with_extent(t, size).with_side(n, mine.at(axis, Dim(t)))
-            return everywhere.with_side(1 - n, other.at(place, last, r))
+            return _of_neighbours(everywhere, 1 - n, place, last, r)
         return near
     return None
 
@@ -277,13 +283,12 @@ def _near(found: Sum, n: int, axis: int, of_sum: tuple[int, int], r: int) -> Sum
     fits = factor == 1 and (k,) in found.kept and found.extents[k] % r == 0 and alone
     if not fits or steps >= count or (steps - 1) * r >= count or (c % r and r != 2):
         return None
-    m = len(found.extents)
+    split, m = found.with_dim(r)
     first, left = (c // r, Dim(m)) if c % r == 0 else (Dim(m) + c // r, 1 - Dim(m))
     kept = tuple([(k, m) if dims == (k,) else dims for dims in found.kept])
-    split = replace(found, extents=(*found.extents, r), kept=kept)
-    split = split.with_extent(k, found.extents[k] // r).with_extent(t, steps)
+    split = replace(split.with_extent(k, found.extents[k] // r).with_extent(t, steps), kept=kept)
     split = split.with_side(n, mine.at(axis, Dim(k) + Dim(t) + first))
-    return split.with_side(1 - n, other.at(place, Dim(t) * r + (r - 1) - left, r))
+    return _of_neighbours(split, 1 - n, place, Dim(t) * r + (r - 1) - left, r)
 
 
 # ---- behind a sum -------------------------------------------------------------------------------
@@ -297,7 +302,7 @@ def _behind(found: Sum, eqn: Eqn, made: dict[Atom, Eqn]) -> Sum | None:
         return None
     after: Sum | None = found
     for k, r in groups:
-        after = None if after is None else _added_before(after, found.kept[k], r)
+        after = None if after is None else _added_along(after, found.kept[k], r)
     return after
 
 
@@ -317,7 +322,7 @@ def _groups(before: Shape, after: Shape, axes: Sequence[int]) -> list[tuple[int,
     return found if place == len(after) and len(found) == len(axes) else None
 
 
-def _added_before(found: Sum, dims: Shape, r: int) -> Sum | None:
+def _added_along(found: Sum, dims: Shape, r: int) -> Sum | None:
     """The contraction in which one side has neighbours along a dim of the result added up."""
     (k,) = dims
     sides = [n for n in (0, 1) if any(k in e.used_dims() for e in found.sides[n].exprs)]
@@ -327,9 +332,9 @@ def _added_before(found: Sum, dims: Shape, r: int) -> Sum | None:
     side = found.sides[n]
     axis = side.axis_of(k)
     factor = 0 if axis is None else (coefficients_of(side.exprs[axis]) or {}).get(k, 0)
-    if axis is None or factor not in (1, -1) or side.times[axis] > 1:
+    if axis is None or factor not in (1, -1):
         return None
     rest = side.exprs[axis] - Dim(k) * factor
     last = rest + Dim(k) * r + (r - 1) if factor == 1 else rest - Dim(k) * r
     fewer = found.with_extent(k, found.extents[k] // r)
-    return fewer.with_side(n, side.at(axis, last, r))
+    return _of_neighbours(fewer, n, axis, last, r)

@@ -1,11 +1,10 @@
 """A sum of products multiplied out: its terms, and what their factors read.
 
-What enters is the operand of a sum: products, differences, signs and conversions of values that
-views repeat over the iteration space.  What leaves are :class:`Term` s, ``coefficient * factor *
-factor ...``.  A :class:`Factor` is a value and its *links*, the views that lead from it to the
-iteration space; factors that read the same value in the same way are equal.
+A :class:`Term` is ``coefficient * factor * factor ...``.  A :class:`Factor` is a value and a
+*view*, the index map that leads from the iteration space to it; factors that read the same value
+in the same way are equal.  All views are zero where their maps are not valid, so they compose.
 
-Start at :func:`terms_of`.
+Start at :class:`Term`; :func:`read_through` is how far views go.
 """
 
 from __future__ import annotations
@@ -16,21 +15,19 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from functrax.backends.passes.clean.compose import APART, compose_steps, named_step
-from functrax.backends.passes.clean.repeated_axes import Layouts, dense_as, view
+from functrax.backends.passes.clean.compose import named_step, without_implied
+from functrax.backends.passes.contractions.layouts import Layout, map_of, through
+from functrax.backends.reference import strided
 from functrax.core.index.map import IndexMap
-from functrax.core.ir.jaxpr import Atom, Eqn, Literal
-from functrax.core.prims.arithmetic import mul, neg, sub
+from functrax.core.ir.jaxpr import Atom, Eqn, Literal, Var
 from functrax.core.prims.mapped import reindex
-from functrax.core.prims.reindex import Reindexing
-from functrax.core.records import record
+from functrax.core.prims.reindex import Reindex
 from functrax.core.tracing.primitive import Primitive
 from functrax.core.types import dtypes
 from functrax.core.types.aval import ShapedArray
 
-Shape: TypeAlias = tuple[int, ...]
-#: A view: a primitive and its parameters.
-Link: TypeAlias = "tuple[Primitive, tuple[tuple[str, Any], ...]]"
+#: The equations of values that need not be stored: views, and products.
+Producers: TypeAlias = Mapping[Atom, Eqn]
 
 
 class Factor(NamedTuple):
@@ -38,15 +35,27 @@ class Factor(NamedTuple):
 
     Args:
       value: what is read.
-      links: the views that lead from it to the iteration space, in order.
-      used: the axes of the iteration space along which it differs.
-      distinct: how many elements of it there are in memory, at most.
+      view: which element of it belongs to a point of the iteration space.
+      layout: what there is of it in memory.
     """
 
     value: Atom
-    links: tuple[Link, ...]
-    used: Shape
-    distinct: int
+    view: IndexMap
+    layout: Layout
+
+    @property
+    def used(self) -> tuple[int, ...]:
+        """The axes of the iteration space along which it differs."""
+        return self.layout.used
+
+    @property
+    def distinct(self) -> int:
+        """How many elements of it there are in memory, at most."""
+        return self.layout.distinct
+
+    def viewed(self, view: IndexMap) -> Factor:
+        """The factor of a view of its product."""
+        return Factor(self.value, composed(view, self.view), through(view, self.layout))
 
 
 class Term(NamedTuple):
@@ -56,134 +65,75 @@ class Term(NamedTuple):
     factors: tuple[Factor, ...]
 
 
-def terms_of(x: Atom, reading: Reading) -> list[Term]:
-    """The terms of a value; equal products are one term."""
-    found: dict[frozenset[tuple[Factor, int]], Term] = {}
-    for term in reading.terms(x, ()):
-        counts: dict[Factor, int] = {}
-        for f in term.factors:
-            counts[f] = counts.get(f, 0) + 1
-        key = frozenset(counts.items())
-        known = found.get(key)
-        if known is not None:
-            with np.errstate(all="ignore"):
-                term = Term(known.coefficient + term.coefficient, known.factors)
-        found[key] = term
-    return list(found.values())
-
-
-@record(frozen=False)
-class Reading:
-    """How the values of a program are read by its sums.
-
-    Args:
-      layouts: of the values that repeat elements.
-      cones: the values that are sums of products, which need not be stored.
-      producers: of these, and of what is beneath them, the equations.
-    """
-
-    layouts: Layouts
-    cones: Mapping[Atom, Any]
-    producers: Mapping[Atom, Eqn]
-
-    def terms(self, x: Atom, views: tuple[Eqn, ...]) -> list[Term]:
-        """The terms of a value that is read through views (in the order they apply in)."""
-        if type(x) is Literal:
-            return [Term(_coefficient(x.val, x.aval.dtype), ())]
-        if x not in self.cones:
-            one = _coefficient(1, x.aval.dtype)
-            return [Term(one, (self._factor(x, views),))]
-        eqn = self.producers[x]
-        if isinstance(eqn.primitive, Reindexing):
-            return self.terms(eqn.invars[0], (eqn, *views))
-        parts = [self.terms(y, views) for y in eqn.invars]
-        primitive = eqn.primitive
-        with np.errstate(all="ignore"):
-            if primitive is mul:
-                return [
-                    Term(left.coefficient * right.coefficient, left.factors + right.factors)
-                    for left in parts[0]
-                    for right in parts[1]
-                ]
-            if primitive in (neg, sub):
-                parts[-1] = [Term(-t.coefficient, t.factors) for t in parts[-1]]
-        return [t for part in parts for t in part]
-
-    def _factor(self, x: Atom, views: tuple[Eqn, ...]) -> Factor:
-        layout = self.layouts.of(x)
-        for eqn in views:
-            layout = view(eqn, layout) or dense_as(layout, eqn)
-        links = linked(x.aval, [link_of(eqn) for eqn in views])
-        return Factor(*self.through_views(x, links), layout.used, layout.distinct)
-
-    def through_views(self, x: Atom, links: tuple[Link, ...]) -> tuple[Atom, tuple[Link, ...]]:
-        """What is read in the end, and through which views, if ``x`` is read through ``links``.
-
-        A window is read of an array: where one would be read of another view, that is copied.
-        """
-        while x in self.producers and isinstance(self.producers[x].primitive, Reindexing):
-            eqn = self.producers[x]
-            source = eqn.invars[0]
-            more = linked(source.aval, (link_of(eqn), *links))
-            if len(more) > len(links) and links and links[0][0] is reindex:
-                break
-            x, links = source, more
-        return x, links
-
-
-def link_of(eqn: Eqn) -> Link:
-    """The view that an equation is."""
-    return eqn.primitive, tuple(eqn.params.items())
-
-
-@functools.lru_cache(maxsize=2048)
-def reindex_link(index_map: IndexMap, dtype: np.dtype[Any]) -> Link | None:
-    """A map as a view of values of a dtype, 0 where it is not valid; None for the identity."""
-    if index_map.is_identity:
-        return None
-    fill = Literal(0, ShapedArray((), dtype))
-    step = named_step(index_map, fill)
-    if step is None:
-        return reindex, (("map", index_map), ("fill", fill))
-    return step[0], tuple(step[1].items())
-
-
-def linked(aval: ShapedArray, links: Sequence[Link]) -> tuple[Link, ...]:
-    """The same views, composed where two are one.
-
-    Args:
-      aval: the type of the value that they are applied to.
-      links: the views, in order.
-    """
-    if len(links) < 2:
-        return tuple(links)
-    found: list[Link] = []
-    avals = [aval]  # before each of ``found``, and behind the last
-    for link in links:
-        if found:
-            step = compose_steps(*found[-1], *link, avals[-2])
-            if step is not APART:
-                found.pop()
-                avals.pop()
-                if step is None:
-                    continue
-                link = step[0], tuple(step[1].items())
-        found.append(link)
-        avals.append(aval.update(shape=shape_after(avals[-1], link)))
-    return tuple(found)
-
-
-def shape_after(aval: ShapedArray, link: Link) -> Shape:
-    """The shape of what a view gives."""
-    primitive, params = link
-    known = dict(params)
-    if "shape" in known:
-        return tuple(known["shape"])
-    return tuple(primitive.index_map(aval, **known).domain)  # type: ignore[attr-defined]
-
-
-def _coefficient(value: Any, dtype: np.dtype[Any]) -> Any:
+def coefficient(value: Any, dtype: np.dtype[Any]) -> Any:
     """A scalar in which coefficients are multiplied: wide for floats, wrapping for integers."""
     if dtypes.is_integer(dtype):
         return dtype.type(value)
     return np.complex128(value) if dtypes.is_complex(dtype) else np.float64(value)
+
+
+def of_arrays(terms: Sequence[Term], producers: Producers) -> list[Term]:
+    """The terms as they read arrays, through views; equal products are one term."""
+    found: dict[frozenset[tuple[Factor, int]], Term] = {}
+    for number, factors in terms:
+        read = [Factor(*read_through(f.value, f.view, producers), f.layout) for f in factors]
+        key = frozenset([(f, read.count(f)) for f in read]) if len(terms) > 1 else frozenset()
+        if key in found:
+            with np.errstate(all="ignore"):
+                number, read = found[key].coefficient + number, [*found[key].factors]
+        found[key] = Term(number, tuple(read))
+    return list(found.values())
+
+
+def is_part_of_sides(eqn: Eqn) -> bool:
+    """Whether kernels compute an equation's result while they read a side of a contraction.
+
+    Contractions of complex numbers are those of real ones, whose sides are evaluated part by part
+    (``gemm/complex_parts.py``).  So ``x.conj() @ y`` is one kernel, and its transposes are.
+    """
+    aval = eqn.outvars[0].aval
+    return eqn.primitive.by_parts and type(eqn.invars[0]) is Var and dtypes.is_complex(aval.dtype)
+
+
+def read_through(x: Atom, view: IndexMap, producers: Producers) -> tuple[Atom, IndexMap]:
+    """What is read in the end, and how, if ``x`` is read through a view.
+
+    A window is read of an array: where one would be read of another view, that is copied.
+    """
+    while (eqn := producers.get(x)) is not None and isinstance(eqn.primitive, Reindex):
+        further = composed(view, map_of(eqn))
+        if not fills_zeros(eqn) or (_is_strided(view) and _is_strided(further) is False):
+            break
+        x, view = eqn.invars[0], further
+    return x, view
+
+
+def fills_zeros(eqn: Eqn) -> bool:
+    """Whether a view is zero where its map is not valid."""
+    return "fill" not in eqn.params or not np.any(eqn.params["fill"].val)
+
+
+@functools.lru_cache(maxsize=8192)
+def composed(outer: IndexMap, inner: IndexMap) -> IndexMap:
+    """The view of a view."""
+    return without_implied(outer.compose(inner))
+
+
+def _is_strided(view: IndexMap) -> bool | None:
+    """Whether a view is strides of an array; None for the views with names, which are cheap."""
+    step = step_of(view, dtypes.float32)
+    if step is None or step[0] is not reindex:
+        return None
+    return strided.window_of(view) is not None
+
+
+@functools.lru_cache(maxsize=2048)
+def step_of(
+    view: IndexMap, dtype: np.dtype[Any]
+) -> tuple[Primitive, tuple[tuple[str, Any], ...]] | None:
+    """A view of values of a dtype as a primitive with parameters; None for the identity."""
+    if view.is_identity:
+        return None
+    fill = Literal(0, ShapedArray((), dtype))
+    primitive, params = named_step(view, fill) or (reindex, {"map": view, "fill": fill})
+    return primitive, tuple(params.items())

@@ -49,7 +49,7 @@ from functrax.backends.executables.program import (
 from functrax.backends.executables.program_inputs import adapter
 from functrax.core.types.aval import ShapedArray
 
-LAUNCH, HOST, COPY, COND, WHILE, _, SCAN = range(7)  # as ``native/program.h`` numbers them
+LAUNCH, HOST, COPY, COND, WHILE, SCAN = range(6)  # as ``native/program.h`` numbers them
 _KINDS: Final = {"input": 0, "output": 1, "temp": 2, "const": 3}
 
 

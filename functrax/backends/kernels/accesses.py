@@ -29,7 +29,10 @@ def coefficients(address: IndexExpr, rank: int) -> list[int]:
 
 def coefficient(address: IndexExpr, d: int | None) -> int:
     """How far apart in memory neighbours along a dim are."""
-    return next((c for a, c in address.terms if isinstance(a, Dim) and a.number == d), 0)
+    for atom, step in address.terms:
+        if type(atom) is Dim and atom.number == d:
+            return step
+    return 0
 
 
 def dims_of(value: Scalar) -> frozenset[int]:

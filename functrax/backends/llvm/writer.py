@@ -95,7 +95,8 @@ class Writer:
 
     def fresh(self) -> str:
         """A name that no other value has."""
-        return f"%v{self.count()}"
+        self._counter += 1
+        return f"%v{self._counter}"
 
     def line(self, right: str, level: int = -1) -> str:
         """Write an instruction in a level, else the innermost; the name of what it computes."""

@@ -309,7 +309,7 @@ class LoopRun {
 
  private:
   bool count_while();
-  bool count(std::int64_t times, std::int64_t lower);
+  bool count();
   bool step(Frame& inside);
   void enter(Frame& inside, const std::vector<int>& inputs, const std::vector<int>& consts,
              std::size_t number);
@@ -367,20 +367,7 @@ void LoopRun::carry_to(Frame& inside, const std::vector<int>& inputs, std::size_
 }
 
 bool LoopRun::run() {
-  bool done;
-  if (x_.op == Op::kWhile) {
-    done = count_while();
-  } else if (x_.op == Op::kScan) {
-    done = count(x_.length, 0);
-  } else {
-    const std::int64_t nbytes = slot(x_.inputs[0]).nbytes;
-    const std::int64_t lower = read_integer(frame_.slots[x_.inputs[0]], nbytes, x_.is_unsigned);
-    const std::int64_t upper = read_integer(frame_.slots[x_.inputs[1]], nbytes, x_.is_unsigned);
-    // The difference of two integers fits in an unsigned one.
-    const std::uint64_t times =
-        upper > lower ? static_cast<std::uint64_t>(upper) - static_cast<std::uint64_t>(lower) : 0;
-    done = count(static_cast<std::int64_t>(std::min<std::uint64_t>(times, INT64_MAX)), lower);
-  }
+  const bool done = x_.op == Op::kWhile ? count_while() : count();
   for (std::size_t k = 0; done && k < parts_; ++k) move(k, first_[k]);
   return done;
 }
@@ -423,26 +410,18 @@ void LoopRun::set_rows(Frame& inside, std::int64_t element) {
   for (std::size_t k = parts_; k < x_.outputs.size(); ++k) targets_[k] = place(x_.outputs[k]);
 }
 
-// Runs the body so many times, such that the last time writes the carry to its place.
-bool LoopRun::count(std::int64_t times, std::int64_t lower) {
-  const bool is_scan = x_.op == Op::kScan;
+// Runs the body of a scan, such that the last time writes the carry to its place.
+bool LoopRun::count() {
+  const std::int64_t times = x_.length;
   Frame inside(body_, place_ + loop_.arena);
-  const std::vector<int> consts(x_.inputs.begin() + (is_scan ? 0 : 2), x_.inputs.end());
-  enter(inside, body_.inputs, consts, loop_.consts);
+  enter(inside, body_.inputs, x_.inputs, loop_.consts);
   for (std::size_t k = 0; k < parts_; ++k) {
     if (times % 2 == 1 && !loop_.in_place[k] && now_[k] == first_[k]) move(k, second_[k]);
   }
-  char* const cell = is_scan ? nullptr : place_ + loop_.cell;
-  if (!is_scan) inside.slots[body_.inputs[loop_.consts]] = cell;
   for (std::int64_t t = 0; t < times; ++t) {
     auto& next = (times - t) % 2 == 1 ? first_ : second_;
     for (std::size_t k = 0; k < parts_; ++k) targets_[k] = next[k];
-    if (is_scan) {
-      set_rows(inside, x_.reverse ? times - 1 - t : t);
-    } else {
-      const std::uint64_t index = static_cast<std::uint64_t>(lower) + t;
-      std::memcpy(cell, &index, slot(x_.inputs[0]).nbytes);  // the low bytes, which come first
-    }
+    set_rows(inside, x_.reverse ? times - 1 - t : t);
     if (!step(inside)) return false;
   }
   return true;

@@ -81,8 +81,6 @@ void decode_rest(Instruction& x, const py::tuple& rest) {
   if (x.op == Op::kWhile) {
     x.programs.push_back(decode(rest[2]));
     x.cond_consts = rest[3].cast<std::vector<int>>();
-  } else if (x.op == Op::kFor) {
-    x.is_unsigned = rest[2].cast<bool>();
   } else {
     x.length = rest[2].cast<std::int64_t>();
     x.reverse = rest[3].cast<bool>();

@@ -40,11 +40,11 @@ struct Slot {
   void* constant;         // the memory of a constant
 };
 
-enum class Op { kLaunch, kHost, kCopy, kCond, kWhile, kFor, kScan };
+enum class Op { kLaunch, kHost, kCopy, kCond, kWhile, kScan };
 
 struct Program;
 
-// What the three loops share.
+// What both loops share.
 struct Loop {
   std::vector<int> carry;      // slots of the first carry
   int consts;                  // how many of the instruction's inputs are the body's constants

@@ -6,6 +6,7 @@ Programs inside equations are treated as the program around them (:func:`with_pr
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from operator import is_
 from typing import Any
 
 from functrax.backends.passes.groups import contraction
@@ -61,7 +62,12 @@ def once_each(function: Callable[[Jaxpr], Jaxpr]) -> Callable[[Jaxpr], Jaxpr]:
 
 def with_bodies(eqns: Iterable[Eqn], function: Callable[[Jaxpr], Jaxpr]) -> list[Eqn]:
     """The equations with ``function`` applied to their programs, but for those of contractions."""
-    return [e if e.primitive is contraction else with_programs(e, function) for e in eqns]
+    return [
+        with_programs(e, function)
+        if e.primitive.holds_programs and e.primitive is not contraction
+        else e
+        for e in eqns
+    ]
 
 
 def with_eqns(jaxpr: Jaxpr, eqns: Sequence[Eqn], env: Mapping[Atom, Atom] | None = None) -> Jaxpr:
@@ -69,7 +75,7 @@ def with_eqns(jaxpr: Jaxpr, eqns: Sequence[Eqn], env: Mapping[Atom, Atom] | None
 
     It is the same object if nothing differs.
     """
-    same = len(eqns) == len(jaxpr.eqns) and all(a is b for a, b in zip(eqns, jaxpr.eqns))
+    same = len(eqns) == len(jaxpr.eqns) and all(map(is_, eqns, jaxpr.eqns))
     if same and not env:
         return jaxpr
     outvars = [env.get(x, x) for x in jaxpr.outvars] if env else jaxpr.outvars

@@ -18,7 +18,7 @@ Start at :class:`Primitive`.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import ABCMeta, abstractmethod
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Any, ClassVar, TypeAlias
 
@@ -112,7 +112,14 @@ class BadSample:
     params: dict[str, Any] = field(default_factory=dict)
 
 
-class Primitive(ABC):
+class _Abstract(ABCMeta):
+    """Abstract classes whose instances are those of their subclasses, which is asked often."""
+
+    __instancecheck__ = type.__instancecheck__
+    __subclasscheck__ = type.__subclasscheck__
+
+
+class Primitive(metaclass=_Abstract):
     """One operation of the language."""
 
     name: str

@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable
 from typing import TypeAlias
 
+from functrax.backends.cost import cycles_ns
 from functrax.backends.loops.strategies.reduction_blocks import in_blocks
 from functrax.backends.passes.fusion.contraction_groups import joined
 from functrax.backends.passes.fusion.kernel_groups import (
@@ -78,10 +79,17 @@ def _into_update(
     if update.primitive is scatter and x in a.reads and is_dear_to_copy(x):
         if views.reads_elsewhere(a.eqns, update):
             return None, "update: it is to be done in place, where these are still read"
-    if b.serial and (a.dear or b.dear):  # in one thread, and without lanes
-        if (a.work + b.work) * math.prod(b.space.full) > target().kernel_ns:
-            return None, "cost: its elements are computed one after the other"
+    if b.serial and _outlasts_scatter(a.work + b.work, math.prod(b.space.full)):
+        return None, "cost: its elements are computed one after the other"
     return b.space, ""
+
+
+def _outlasts_scatter(work: float, points: int) -> bool:
+    """Whether elements computed without lanes take longer than to write each where it belongs."""
+    machine = target()
+    alone = work * (machine.vector_bytes // 4)
+    hidden = cycles_ns(machine.scatter_cycles, machine)
+    return alone > hidden and work * points > machine.kernel_ns
 
 
 def _common_space(views: Views, a: KernelGroup, b: KernelGroup, through: list[Var]) -> Found:

@@ -33,7 +33,7 @@ from functrax.core.tracing.trace import current_source
 if TYPE_CHECKING:
     from functrax.backends.cache.size_generic import Families, Member
     from functrax.backends.compilation.compiler import CompiledProgram
-    from functrax.backends.executables.program import Program
+    from functrax.backends.executables.program import RuntimeProgram
 
 _reference = ReferenceDevice()
 
@@ -46,7 +46,7 @@ class CpuDevice(Device):
     def __init__(self) -> None:
         self._families: Families | None = None
         #: The first programs, with the options that they were compiled under.
-        self._earlier: list[tuple[Any, weakref.ref[Jaxpr], weakref.ref[Program]]] = []
+        self._earlier: list[tuple[Any, weakref.ref[Jaxpr], weakref.ref[RuntimeProgram]]] = []
 
     def forget_families(self) -> None:
         """Forget which programs differ in sizes alone, and their plans."""
@@ -61,7 +61,7 @@ class CpuDevice(Device):
                 return load(self.compiled(jaxpr).program)
             return load(self._program(jaxpr))
 
-    def _program(self, jaxpr: Jaxpr) -> Program:
+    def _program(self, jaxpr: Jaxpr) -> RuntimeProgram:
         """A program: by a plan for all of its sizes, else from disk, else compiled."""
         from functrax.backends.cache import program_cache
 

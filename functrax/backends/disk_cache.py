@@ -92,7 +92,7 @@ class CacheStats:
 
 
 @record
-class Entry:
+class CacheEntry:
     """What a cache holds.
 
     Args:
@@ -111,7 +111,7 @@ def pack(key: bytes, payload: bytes, about: str) -> bytes:
     return b"".join((header, _checksum(header, line, payload), line, payload))
 
 
-def unpack(data: bytes, key: bytes) -> Entry | None:
+def unpack(data: bytes, key: bytes) -> CacheEntry | None:
     """The entry that a file holds, or None if it is not a sound one of that key."""
     start = _HEADER.size + _SUM_BYTES
     if len(data) < start:
@@ -124,7 +124,7 @@ def unpack(data: bytes, key: bytes) -> Entry | None:
     line, payload = data[start : start + line_size], data[start + line_size :]
     if _checksum(data[: _HEADER.size], line, payload) != data[_HEADER.size : start]:
         return None
-    return Entry(payload, line.decode("utf-8", "replace"))
+    return CacheEntry(payload, line.decode("utf-8", "replace"))
 
 
 def _checksum(header: bytes, line: bytes, payload: bytes) -> bytes:
@@ -174,7 +174,7 @@ class DiskCache:
         """Whether something was ever written to it."""
         return self.root is not None and os.path.exists(os.path.join(self.root, "kernels", _LEDGER))
 
-    def get(self, key: bytes) -> Entry | None:
+    def get(self, key: bytes) -> CacheEntry | None:
         """The entry of a key, or None if there is no sound one."""
         if not self._reads:
             return None

@@ -1,7 +1,7 @@
 """``import jax`` that gives functrax: what finds the modules, and what they are.
 
-A module ``jax.x`` is a :class:`View`: its names are those of ``functrax.compat.jax.x``, where what
-exists under JAX's name alone is written, then those of ``functrax.x``; a name that JAX has and
+A module ``jax.x`` is a :class:`ModuleView`: its names are those of ``functrax.compat.jax.x``, where
+what exists under JAX's name alone is written, then those of ``functrax.x``; a name that JAX has and
 neither of these is :class:`~functrax.compat.missing.Missing`.
 """
 
@@ -30,7 +30,7 @@ class CompatError(FunctraxError, RuntimeError):
     """``jax`` cannot be made to mean functrax."""
 
 
-class View(ModuleType):
+class ModuleView(ModuleType):
     """A module of JAX, whose names are functrax's."""
 
     _sources: tuple[ModuleType, ...]
@@ -110,7 +110,7 @@ class _Loader:
     """Makes the views."""
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
-        view = View(spec.name)
+        view = ModuleView(spec.name)
         sources = (own(spec.name), counterpart(spec.name), public_of(spec.name))
         view._sources = tuple(import_module(s) for s in sources if s is not None)
         view.__doc__ = next((s.__doc__ for s in view._sources), None)

@@ -21,9 +21,9 @@ from functrax.explanation.record import (
     Edge as Edge,
     Explanation as Explanation,
     KernelFacts as KernelFacts,
-    Level as Level,
     Measurement as Measurement,
     PassFacts as PassFacts,
+    ProgramLevel as ProgramLevel,
 )
 from functrax.transforms.arguments.flat import check_callable, name_of
 from functrax.transforms.staging.jit import Jitted, jit

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from functrax.backends.reference.reference_device import Program
+from functrax.backends.reference.reference_device import ReferenceProgram
 from functrax.core.ir.jaxpr import Jaxpr
 from functrax.core.options.config import Override
 from functrax.core.records import record
@@ -125,7 +125,7 @@ class Judge:
 def run_reference(jaxpr: Jaxpr, values: Sequence[Any]) -> list[Array]:
     """The results of a program on the reference device."""
     with _reference_device():
-        return [np.asarray(raw(x)) for x in Program(jaxpr)(list(values))]
+        return [np.asarray(raw(x)) for x in ReferenceProgram(jaxpr)(list(values))]
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from functrax.core.ir.jaxpr import Eqn, Var
 from functrax.core.ir.printing import variable_names
 from functrax.core.records import record
 from functrax.explanation.layout import Node, Point, layered
-from functrax.explanation.record import Edge, Explanation, KernelFacts, Level
+from functrax.explanation.record import Edge, Explanation, KernelFacts, ProgramLevel
 from functrax.explanation.tables import quantity, size
 
 _CHARACTER, _LINE, _PAD = 6.7, 15.0, 8.0  # of 11 px type
@@ -87,7 +87,7 @@ def explanation_svg(e: Explanation) -> str:
     )
 
 
-def _level_svg(e: Explanation, level: Level) -> tuple[list[str], tuple[float, float]]:
+def _level_svg(e: Explanation, level: ProgramLevel) -> tuple[list[str], tuple[float, float]]:
     jaxpr = level.jaxpr
     names = variable_names(jaxpr)
     boxes: dict[Node, _Box] = {}
@@ -161,7 +161,7 @@ class _Label:
 
 
 def _labels(
-    e: Explanation, level: Level, made: Mapping[Var, int], names: Mapping[Var, str]
+    e: Explanation, level: ProgramLevel, made: Mapping[Var, int], names: Mapping[Var, str]
 ) -> dict[tuple[Node, Node], _Label]:
     """The edges into equations, one for each pair of boxes, and what they say."""
     labels: dict[tuple[Node, Node], _Label] = {}
@@ -181,7 +181,7 @@ def _value_box(v: Var, names: Mapping[Var, str]) -> _Box:
     return _Box("value", (("", f"{names[v]}:{v.aval.str_short()}"), ("small", size(nbytes))))
 
 
-def _eqn_box(e: Explanation, level: Level, place: int, eqn: Eqn) -> _Box:
+def _eqn_box(e: Explanation, level: ProgramLevel, place: int, eqn: Eqn) -> _Box:
     kernels = [k for k in e.kernels if (k.level, k.place) == (level.number, place)]
     if len(kernels) == 1:
         return _kernel_box(kernels[0])

@@ -25,8 +25,8 @@ from functrax.explanation.record import (
     Edge,
     Explanation,
     KernelFacts,
-    Level,
     PassFacts,
+    ProgramLevel,
 )
 
 #: The way from the outermost program to one inside it, as the compiler writes it.
@@ -88,7 +88,7 @@ def _compile_ms(compiled: CompiledProgram, trace_ms: float) -> dict[str, float]:
 # ---- programs inside programs -------------------------------------------------------------------
 
 
-def _levels(jaxpr: Jaxpr, whole: set[tuple[Path, int]]) -> Iterator[tuple[Path, Level]]:
+def _levels(jaxpr: Jaxpr, whole: set[tuple[Path, int]]) -> Iterator[tuple[Path, ProgramLevel]]:
     """The program and those inside it, outer ones first; not those of loops that are kernels.
 
     Args:
@@ -101,7 +101,7 @@ def _levels(jaxpr: Jaxpr, whole: set[tuple[Path, int]]) -> Iterator[tuple[Path, 
     number = 0
     while waiting:
         path, title, program, calls, within = waiting.pop(0)
-        yield path, Level(number, title, program, calls, within)
+        yield path, ProgramLevel(number, title, program, calls, within)
         for place, eqn in enumerate(program.eqns):
             inside = [] if (path, place) in whole else _inner_programs(eqn)
             for role, inner, times in inside:
@@ -133,7 +133,7 @@ def _inner_programs(eqn: Eqn) -> list[tuple[str, Jaxpr, int | None]]:
 # ---- kernels ------------------------------------------------------------------------------------
 
 
-def _kernel(number: int, work: Work, level: Level, members: Members) -> KernelFacts:
+def _kernel(number: int, work: Work, level: ProgramLevel, members: Members) -> KernelFacts:
     eqn = work.eqn
     names = variable_names(level.jaxpr)
     reads, writes = traffic(eqn)
@@ -182,7 +182,7 @@ def _name(x: Any, names: Mapping[Var, str]) -> str:
 # ---- edges --------------------------------------------------------------------------------------
 
 
-def _edges(level: Level) -> Iterator[Edge]:
+def _edges(level: ProgramLevel) -> Iterator[Edge]:
     """The values that go from one equation of a program of groups to another."""
     jaxpr = level.jaxpr
     names = variable_names(jaxpr)

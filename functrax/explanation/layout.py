@@ -24,7 +24,7 @@ _BEND = 10.0  # the width that an edge takes when it passes a layer
 
 
 @record
-class Layout:
+class DrawingLayout:
     """Places of boxes and edges.
 
     Args:
@@ -50,7 +50,7 @@ def layered(
     labels: Sequence[tuple[float, float]],
     gap_x: float = 30.0,
     gap_y: float = 30.0,
-) -> Layout:
+) -> DrawingLayout:
     """Lay a graph out.
 
     Args:
@@ -90,7 +90,7 @@ def layered(
     right = [centres[n] + widths[n] / 2 for n in centres]
     right += [x + width for (x, _), (width, _) in zip(corners, labels)]
     height = tops[-1] + heights[-1] if layers else 0.0
-    return Layout(max(right, default=0.0), height, boxes, tuple(paths), tuple(corners))
+    return DrawingLayout(max(right, default=0.0), height, boxes, tuple(paths), tuple(corners))
 
 
 def _corners(

@@ -16,7 +16,12 @@ from functrax.backends.compilation.codegen import KernelCode
 from functrax.backends.compilation.compiler import CompiledProgram
 from functrax.backends.cost import moving_ns
 from functrax.backends.executables.memory_plan import plan_text
-from functrax.backends.executables.program import Copy, Instruction, Program, instruction_cost
+from functrax.backends.executables.program import (
+    CopyInstruction,
+    Instruction,
+    RuntimeProgram,
+    instruction_cost,
+)
 from functrax.backends.loops.text import kernel_text
 from functrax.backends.machine_code.code_generator import generator
 from functrax.backends.targets import target
@@ -113,7 +118,9 @@ class KernelFacts:
         if not self.codes:
             return None
         nanoseconds = float(sum(instruction_cost(x) for x in self.instructions))
-        copies = [x for x in self.instructions if isinstance(x, Copy)]  # of what is updated
+        copies = [
+            x for x in self.instructions if isinstance(x, CopyInstruction)
+        ]  # of what is updated
         for _, result in zip(copies, self.writes):
             size = result.aval.size * result.aval.dtype.itemsize
             nanoseconds += moving_ns(2 * size, target())
@@ -184,7 +191,7 @@ class Edge:
 
 
 @record(eq=False)
-class Level:
+class ProgramLevel:
     """The outermost program, or one inside a loop or a branch.
 
     Args:
@@ -242,12 +249,12 @@ class Explanation:
 
     name: str
     passes: tuple[PassFacts, ...]
-    levels: tuple[Level, ...]
+    levels: tuple[ProgramLevel, ...]
     kernels: tuple[KernelFacts, ...]
     edges: tuple[Edge, ...]
     compile_ms: Mapping[str, float]
     origins: Mapping[str, int]
-    program: Program
+    program: RuntimeProgram
     compiled: CompiledProgram = field(repr=False)
     timeline: tuple[int, ...] = field(default=(), repr=False)
 

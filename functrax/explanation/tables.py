@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from functrax.backends.targets import target
-from functrax.explanation.record import Explanation, KernelFacts, Level
+from functrax.explanation.record import Explanation, KernelFacts, ProgramLevel
 
 _MOST_LINES = 3  # of the user's program, for each kernel
 
@@ -64,7 +64,7 @@ def _kernel_table(e: Explanation) -> str:
     return table(rows, left={1, len(rows[0]) - 1})
 
 
-def _inside(level: Level) -> str:
+def _inside(level: ProgramLevel) -> str:
     return f" in {level.title}" if level.title else ""
 
 

@@ -14,7 +14,7 @@ from functrax.core.errors.typed import ShapeError
 from functrax.lax.operands import Shape
 
 if TYPE_CHECKING:
-    from functrax.lax.gather_maps import Windows
+    from functrax.lax.gather_maps import GatherWindows
 
 
 class _Words(NamedTuple):
@@ -47,7 +47,7 @@ _SCATTER = _Words(
 
 
 @functools.lru_cache(maxsize=1024)
-def check_windows(name: str, w: Windows) -> None:
+def check_windows(name: str, w: GatherWindows) -> None:
     """Refuse dimension numbers that do not fit the arrays.
 
     Args:
@@ -78,7 +78,7 @@ def check_windows(name: str, w: Windows) -> None:
 class _Checks(NamedTuple):
     name: str
     words: _Words
-    w: Windows
+    w: GatherWindows
 
     def fail(self, what: str, got: str = "") -> NoReturn:
         w = self.w

@@ -1,11 +1,11 @@
 """Dimension numbers of gathers and scatters, and the index maps that they mean.
 
 Both move windows.  The indices' last axis holds the place of one window; the other axes count the
-windows.  A :class:`Windows` says where each axis of the moved array (the result of a gather, the
-updates of a scatter) comes from, whichever of the two it describes; :func:`windows_map` writes that
-down as an index map from the moved array to the operand.
+windows.  A :class:`GatherWindows` says where each axis of the moved array (the result of a gather,
+the updates of a scatter) comes from, whichever of the two it describes; :func:`windows_map` writes
+that down as an index map from the moved array to the operand.
 
-Start at :class:`Windows`.
+Start at :class:`GatherWindows`.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ _MODES = {
 
 
 @record
-class Windows:
+class GatherWindows:
     """How windows are moved, of a gather and of a scatter alike.
 
     Args:
@@ -140,7 +140,7 @@ class Windows:
 
 
 @functools.lru_cache(maxsize=1024)
-def windows_map(windows: Windows, bounded: bool) -> IndexMap:
+def windows_map(windows: GatherWindows, bounded: bool) -> IndexMap:
     """The map from the moved array to the operand; it reads the indices as operand 0.
 
     Args:
@@ -164,7 +164,7 @@ def windows_map(windows: Windows, bounded: bool) -> IndexMap:
     return IndexMap(windows.moved, windows.operand, tuple(exprs), tuple(conditions))
 
 
-def clipped(windows: Windows, indices: Value) -> Value:
+def clipped(windows: GatherWindows, indices: Value) -> Value:
     """The indices, moved to where the windows are inside of the array."""
     largest = np.iinfo(indices.aval.dtype).max
     limits = [min(limit, largest) for limit in windows.limits]
@@ -190,14 +190,14 @@ def check_indices(name: str, indices: Value) -> None:
 
 def gather_windows(
     operand: Shape, indices: Shape, numbers: GatherDimensionNumbers, window: Shape
-) -> Windows:
+) -> GatherWindows:
     """The windows of a gather."""
     absent = (*numbers.collapsed_slice_dims, *numbers.operand_batching_dims)
     through = iter(n for a, n in enumerate(window) if a not in absent)
     counting = iter(indices[:-1])
     rank = max(len(indices) - 1, 0) + len(numbers.offset_dims)
     moved = tuple(next(through if k in numbers.offset_dims else counting, 0) for k in range(rank))
-    return Windows(
+    return GatherWindows(
         operand,
         indices,
         moved,
@@ -212,12 +212,12 @@ def gather_windows(
 
 def scatter_windows(
     operand: Shape, indices: Shape, updates: Shape, numbers: ScatterDimensionNumbers
-) -> Windows:
+) -> GatherWindows:
     """The windows of a scatter; their sizes are those of the updates."""
     absent = {*numbers.inserted_window_dims, *numbers.operand_batching_dims}
     through = iter(updates[k] for k in numbers.update_window_dims if k < len(updates))
     window = tuple(1 if a in absent else next(through, 0) for a in range(len(operand)))
-    return Windows(
+    return GatherWindows(
         operand,
         indices,
         updates,

@@ -24,8 +24,8 @@ from functrax.core.types import dtypes
 from functrax.lax.gather_maps import (
     GatherDimensionNumbers,
     GatherScatterMode,
+    GatherWindows,
     ScatterDimensionNumbers,
-    Windows,
     check_indices,
     clipped,
     default_fill,
@@ -96,7 +96,9 @@ def gather(
     return as_array(mapped.reindex.bind(x, indices, map=index_map, fill=fill))
 
 
-def _prepared(windows: Windows, indices: Value, how: GatherScatterMode) -> tuple[Value, IndexMap]:
+def _prepared(
+    windows: GatherWindows, indices: Value, how: GatherScatterMode
+) -> tuple[Value, IndexMap]:
     if how is GatherScatterMode.CLIP:
         indices = clipped(windows, indices)
     return indices, windows_map(windows, how is GatherScatterMode.FILL_OR_DROP)

@@ -1,7 +1,7 @@
 """``einsum``: sums of products in index notation.
 
 What enters is subscripts such as ``"bij,bjk->bik"`` and arrays.  Subscripts and shapes are worked
-out once into a :class:`Plan`, which is remembered: which axes each operand has, which of its
+out once into a :class:`EinsumPlan`, which is remembered: which axes each operand has, which of its
 axes are taken on the diagonal, and in which order pairs of operands are contracted
 (:mod:`functrax.numpy.einsum_order`).  Then every step of the plan is one contraction
 (:mod:`functrax.numpy.contraction`).
@@ -35,7 +35,7 @@ _LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
 @record
-class Step:
+class EinsumStep:
     """One contraction: of the values at ``positions`` in the list, into a new last value."""
 
     positions: Shape
@@ -43,7 +43,7 @@ class Step:
 
 
 @record
-class Plan:
+class EinsumPlan:
     """How to compute an einsum.
 
     Args:
@@ -56,7 +56,7 @@ class Plan:
     labels: tuple[Labels, ...]
     sizes: tuple[tuple[Hashable, int], ...]
     path: tuple[Shape, ...]
-    steps: tuple[Step, ...]
+    steps: tuple[EinsumStep, ...]
 
 
 @with_out_sharding
@@ -153,7 +153,7 @@ def einsum_path(
     return list(plan.path), _report(plan)
 
 
-def _report(plan: Plan) -> str:
+def _report(plan: EinsumPlan) -> str:
     """The operations of a plan and of its steps, as text."""
     sizes = dict(plan.sizes)
     live = [frozenset(own) for own in plan.labels]
@@ -195,10 +195,10 @@ def _letters_of(labels: Sequence[Any]) -> str:
 
 
 @functools.lru_cache(maxsize=4096)
-def _make_plan(text: str, shapes: tuple[Shape, ...], optimize: Any) -> Plan:
+def _make_plan(text: str, shapes: tuple[Shape, ...], optimize: Any) -> EinsumPlan:
     labels, out = _read(text, shapes)
     sizes = _sizes(text, labels, shapes)
-    steps: list[Step] = []
+    steps: list[EinsumStep] = []
     live: list[tuple[Labels, int]] = [(own, k) for k, own in enumerate(labels)]
     path = _path(labels, out, sizes, optimize)
     for positions in path:
@@ -207,10 +207,10 @@ def _make_plan(text: str, shapes: tuple[Shape, ...], optimize: Any) -> Plan:
         needed = {label for own, _ in live for label in own} | set(out)
         last = not live
         kept = dict.fromkeys(label for own, _ in taken for label in own if label in needed)
-        step = Step(tuple(number for _, number in taken), out if last else tuple(kept))
+        step = EinsumStep(tuple(number for _, number in taken), out if last else tuple(kept))
         live.append((step.out, len(labels) + len(steps)))
         steps.append(step)
-    return Plan(labels, tuple(sizes.items()), path, tuple(steps))
+    return EinsumPlan(labels, tuple(sizes.items()), path, tuple(steps))
 
 
 def _path(
@@ -296,7 +296,7 @@ def _sizes(text: str, labels: Sequence[Labels], shapes: Sequence[Shape]) -> dict
     return sizes
 
 
-def _follow(plan: Plan, operands: Sequence[Value], product: Callable[..., Value]) -> Value:
+def _follow(plan: EinsumPlan, operands: Sequence[Value], product: Callable[..., Value]) -> Value:
     """Compute what a plan says; ``product`` contracts the operands of a step."""
     sizes = dict(plan.sizes)
     values = [_diagonal(x, own) for x, own in zip(operands, plan.labels, strict=True)]
@@ -318,7 +318,7 @@ def _arrange(x: Value, own: Labels, out: Labels) -> Value:
 
 
 def _sum_own(
-    k: int, step: Step, values: Sequence[Value], labels: Sequence[Labels]
+    k: int, step: EinsumStep, values: Sequence[Value], labels: Sequence[Labels]
 ) -> tuple[Value, Labels]:
     """An operand, summed over what no other operand of the step and no result has."""
     own = labels[k]

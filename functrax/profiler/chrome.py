@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from functrax.core.events.recorder import Recording
-from functrax.profiler.instructions import Facts, facts_of
+from functrax.profiler.instructions import InstructionFacts, facts_of
 from functrax.transforms.arguments.flat import name_of
 
 
@@ -31,7 +31,7 @@ def trace_events(recording: Recording) -> list[dict[str, Any]]:
     for call in recording.calls:
         name = name_of(call.function)
         events.append(_event(name, "python call", call.begin, call.end, call.thread, {}))
-    known: dict[int, dict[tuple[int, int], Facts]] = {}
+    known: dict[int, dict[tuple[int, int], InstructionFacts]] = {}
     for run in recording.runs:
         program = run.program
         events.append(_event(f"run {program.name}", "run", run.begin, run.end, run.thread, {}))
@@ -60,7 +60,7 @@ def _names(recording: Recording) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def _args(facts: Facts) -> dict[str, Any]:
+def _args(facts: InstructionFacts) -> dict[str, Any]:
     known = {"lines": list(facts.lines), "bytes": facts.nbytes, "operations": facts.flops}
     return {key: value for key, value in known.items() if value}
 

@@ -13,7 +13,7 @@ from functrax.backends.cpu import CpuDevice
 from functrax.backends.executables.program import (
     Instruction,
     Launch,
-    Program,
+    RuntimeProgram,
     all_programs,
     subprograms,
 )
@@ -22,7 +22,7 @@ from functrax.explanation.facts import explanation_of
 
 
 @record
-class Facts:
+class InstructionFacts:
     """What is known about an instruction.
 
     Args:
@@ -43,9 +43,9 @@ class Facts:
     completes: bool = True
 
 
-def facts_of(program: Program) -> dict[tuple[int, int], Facts]:
+def facts_of(program: RuntimeProgram) -> dict[tuple[int, int], InstructionFacts]:
     """By the number of the program inside ``program``, and the number of the instruction."""
-    known: dict[int, Facts] = {}
+    known: dict[int, InstructionFacts] = {}
     programs = all_programs(_with_record(program))
     for part in programs:
         known |= _compiled(part)
@@ -56,7 +56,7 @@ def facts_of(program: Program) -> dict[tuple[int, int], Facts]:
     }
 
 
-def _with_record(program: Program) -> Program:
+def _with_record(program: RuntimeProgram) -> RuntimeProgram:
     """The program as the compiler makes it, if it was found on disk without its record."""
     jaxpr = source_of(program)
     if jaxpr is None:
@@ -66,18 +66,18 @@ def _with_record(program: Program) -> Program:
     return again if same else program
 
 
-def _names(program: Program) -> list[list[str]]:
+def _names(program: RuntimeProgram) -> list[list[str]]:
     return [[_bare(x).name for x in part.instructions] for part in all_programs(program)]
 
 
-def _compiled(program: Program) -> dict[int, Facts]:
+def _compiled(program: RuntimeProgram) -> dict[int, InstructionFacts]:
     """What the compiler says of the instructions of a program that it made."""
     compiled = record_of(program)
     if compiled is None:
         return {}
     found = {}
     for kernel in explanation_of(program.name, compiled, 0.0).kernels:
-        facts = Facts(
+        facts = InstructionFacts(
             kernel.kind,
             kernel.name,
             tuple(map(str, kernel.lines)),
@@ -86,16 +86,16 @@ def _compiled(program: Program) -> dict[int, Facts]:
         )
         # The figures are those of all its instructions together: the last one bears them.
         for x in kernel.instructions[:-1]:
-            found[id(x)] = Facts(facts.kind, facts.name, facts.lines, completes=False)
+            found[id(x)] = InstructionFacts(facts.kind, facts.name, facts.lines, completes=False)
         for x in kernel.instructions[-1:]:
             found[id(x)] = facts
     return found
 
 
-def _bare(x: Instruction) -> Facts:
+def _bare(x: Instruction) -> InstructionFacts:
     name: Any = getattr(x, "name", type(x).__name__.lower())
     if isinstance(x, Launch):
-        return Facts("kernel", name)
+        return InstructionFacts("kernel", name)
     if subprograms(x):
-        return Facts("branch" if type(x).__name__ == "Cond" else "loop", name)
-    return Facts("copy" if type(x).__name__ == "Copy" else "call", name)
+        return InstructionFacts("branch" if type(x).__name__ == "Cond" else "loop", name)
+    return InstructionFacts("copy" if type(x).__name__ == "Copy" else "call", name)

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from functrax.core.events.recorder import Recording, Span
 from functrax.core.records import record
-from functrax.profiler.instructions import Facts, facts_of
+from functrax.profiler.instructions import InstructionFacts, facts_of
 from functrax.transforms.arguments.flat import name_of
 
 #: Instructions that contain others, whose time is that of those.
@@ -78,7 +78,7 @@ class Report:
 def report_of(recording: Recording) -> Report:
     """The report of a recording."""
     kernels: dict[tuple[str, str, tuple[str, ...]], list[float]] = {}
-    known: dict[int, dict[tuple[int, int], Facts]] = {}
+    known: dict[int, dict[tuple[int, int], InstructionFacts]] = {}
     for run in recording.runs:
         facts = known.get(id(run.program))
         if facts is None:

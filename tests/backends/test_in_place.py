@@ -13,9 +13,9 @@ import functrax.numpy as jnp
 from functrax import lax
 from functrax.backends.compilation.compiler import compile_program
 from functrax.backends.executables.program import (
-    Program,
-    Scan,
-    While,
+    RuntimeProgram,
+    ScanInstruction,
+    WhileInstruction,
     all_programs,
     updated_in_place,
 )
@@ -28,18 +28,18 @@ def compiled() -> Iterator[None]:
         yield
 
 
-def program_of(function: Any, *args: Any) -> Program:
+def program_of(function: Any, *args: Any) -> RuntimeProgram:
     closed = fx.make_jaxpr(function)(*args)
     assert not closed.consts
     return compile_program(closed.jaxpr).program
 
 
-def loop_of(function: Any, *args: Any) -> Scan | While:
+def loop_of(function: Any, *args: Any) -> ScanInstruction | WhileInstruction:
     (loop,) = [
         x
         for p in all_programs(program_of(function, *args))
         for x in p.instructions
-        if isinstance(x, Scan | While)
+        if isinstance(x, ScanInstruction | WhileInstruction)
     ]
     return loop
 

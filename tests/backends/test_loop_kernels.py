@@ -14,7 +14,12 @@ from functrax import lax
 from functrax.backends.compilation.codegen import group_code
 from functrax.backends.compilation.compiler import compile_program
 from functrax.backends.compilation.pipeline import run_pipeline
-from functrax.backends.executables.program import Program, Scan, While, all_programs
+from functrax.backends.executables.program import (
+    RuntimeProgram,
+    ScanInstruction,
+    WhileInstruction,
+    all_programs,
+)
 from functrax.backends.kernels.refusal import Refusal
 from functrax.core.options.config import Override
 
@@ -25,14 +30,14 @@ def compiled() -> Iterator[None]:
         yield
 
 
-def program_of(function: Any, *args: Any) -> Program:
+def program_of(function: Any, *args: Any) -> RuntimeProgram:
     return compile_program(fx.make_jaxpr(function)(*args).jaxpr).program
 
 
-def loops_of(program: Program) -> int:
+def loops_of(program: RuntimeProgram) -> int:
     """How many loops are not one kernel."""
     found = (x for p in all_programs(program) for x in p.instructions)
-    return sum(isinstance(x, Scan | While) for x in found)
+    return sum(isinstance(x, ScanInstruction | WhileInstruction) for x in found)
 
 
 def agrees(function: Any, *args: Any, rtol: float = 2e-5, atol: float = 2e-5) -> None:

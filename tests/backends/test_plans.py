@@ -21,7 +21,7 @@ from functrax.backends.cache.program_cache import same_programs
 from functrax.backends.cache.size_generic import Families
 from functrax.backends.compilation.compiler import compile_program
 from functrax.backends.cpu import CpuDevice
-from functrax.backends.executables.program import Program
+from functrax.backends.executables.program import RuntimeProgram
 from functrax.backends.runtime.choice import load
 from functrax.core.ir.jaxpr import Jaxpr
 from functrax.core.options.config import Override
@@ -250,7 +250,7 @@ def traced(name: str, n: int) -> tuple[Jaxpr, list[Any]]:
     return closed.jaxpr, leaves
 
 
-def results(program: Program, leaves: list[Any]) -> list[bytes]:
+def results(program: RuntimeProgram, leaves: list[Any]) -> list[bytes]:
     outs = load(program)([np.asarray(x) for x in leaves])
     return [np.asarray(x.materialize() if hasattr(x, "materialize") else x).tobytes() for x in outs]
 

@@ -18,7 +18,7 @@ from functrax import lax
 from functrax.backends import disk_cache
 from functrax.backends.cache import program_cache, program_key
 from functrax.backends.cpu import CpuDevice
-from functrax.backends.executables.program import Launch, Program, all_programs
+from functrax.backends.executables.program import Launch, RuntimeProgram, all_programs
 from functrax.backends.runtime.choice import NATIVE, PYTHON
 from functrax.core.ir.jaxpr import Jaxpr
 from functrax.core.options.config import config
@@ -324,7 +324,7 @@ def unobserved():
 
 def programs_left() -> int:
     gc.collect()
-    return sum(type(x) is Program for x in gc.get_objects())
+    return sum(type(x) is RuntimeProgram for x in gc.get_objects())
 
 
 def test_what_comes_from_disk_goes_with_the_function(cache, unobserved):

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from functrax.core.types.symbolic_sizes import Recorded, Recording, applied, asked, gcd
+from functrax.core.types.symbolic_sizes import Recorded, SizeRecording, applied, asked, gcd
 
 
 def replayed(function: Any, first: tuple[Any, ...], *others: tuple[Any, ...]) -> list[Any]:
     """What a function gives for other numbers by the recording of the first ones."""
-    recording = Recording(first)
+    recording = SizeRecording(first)
     wanted = function(*recording.given)
     replay = recording.replay(wanted, ())
     recording.close()
@@ -81,21 +81,21 @@ def test_numbers_told_apart_in_a_dictionary_stay_apart() -> None:
 
     assert replayed(function, (103, 104), (105, 109), (107, 107)) == [(2,), (2,), None]
     assert replayed(function, (103, 103), (105, 105), (107, 108)) == [(1,), (1,), None]
-    recording = Recording((3,))
+    recording = SizeRecording((3,))
     hash(recording.given[0])
     replay = recording.replay((recording.given[0],), (64,))
     assert replay(63) == (63,) and replay(64) is None
 
 
 def test_it_is_taken_for_its_value_and_afterwards_for_nothing() -> None:
-    recording = Recording((3,))
+    recording = SizeRecording((3,))
     (n,) = recording.given
     assert isinstance(n, int) and type(n) is Recorded and n == 3 and n != 4 and n in (1, 3)
     assert hash(n) != hash(3)
     kept = {n: "left over"}
     recording.close()
     assert n != 3 and n not in (1, 3) and 3 not in kept and kept[n] == "left over"
-    other = Recording((3,)).given[0]
+    other = SizeRecording((3,)).given[0]
     assert other != n and other not in kept
 
 

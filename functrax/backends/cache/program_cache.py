@@ -1,8 +1,8 @@
 """Whole programs on disk, so that a new process compiles none that an earlier one compiled.
 
-A jaxpr enters; a planned :class:`~functrax.backends.executables.program.Program` leaves, if one of
-its key (:mod:`functrax.backends.cache.program_key`) is on disk with the machine code of all of its
-kernels.  Then neither passes nor lowering run, and none of the compiler is imported.
+A jaxpr enters; a planned :class:`~functrax.backends.executables.program.RuntimeProgram` leaves, if
+one of its key (:mod:`functrax.backends.cache.program_key`) is on disk with the machine code of all
+of its kernels.  Then neither passes nor lowering run, and none of the compiler is imported.
 
 An entry is the program as nested tuples, written by ``marshal``: records by their number in
 ``_RECORDS`` with their fields, machine code by its key in the same cache.  A program that calls
@@ -25,21 +25,33 @@ from functrax.backends import disk_cache
 from functrax.backends.cache.program_key import program_key
 from functrax.backends.executables.library_functions import LibraryFunction
 from functrax.backends.executables.program import (
-    Cond,
-    Copy,
+    CondInstruction,
+    CopyInstruction,
     Launch,
-    Program,
-    Scan,
+    RuntimeProgram,
+    ScanInstruction,
     Slot,
-    While,
+    WhileInstruction,
 )
-from functrax.backends.machine_code.kernel_jit import Compiled, LaunchCode, machine
+from functrax.backends.machine_code.kernel_jit import CompiledCode, LaunchCode, machine
 from functrax.core.events import monitoring
 from functrax.core.ir.jaxpr import Jaxpr
 from functrax.core.options.config import compile_context, state as options
 from functrax.core.types.aval import ShapedArray
 
-_RECORDS: Final = (*(Slot, Launch, Copy, Cond, While, Scan, Program, LaunchCode, LibraryFunction),)
+_RECORDS: Final = (
+    *(
+        Slot,
+        Launch,
+        CopyInstruction,
+        CondInstruction,
+        WhileInstruction,
+        ScanInstruction,
+        RuntimeProgram,
+        LaunchCode,
+        LibraryFunction,
+    ),
+)
 _NUMBERS: Final = {kind: number for number, kind in enumerate(_RECORDS)}
 _VALUES: Final = {kind: attrgetter(*[f.name for f in fields(kind)]) for kind in _RECORDS}
 _FUNCTION, _PARAMS, _OWNER = (
@@ -50,14 +62,16 @@ _PLAIN: Final = frozenset({int, str, bool, type(None)})
 _CODE, _ARRAY, _DTYPE, _TUPLE = range(len(_RECORDS), len(_RECORDS) + 4)
 
 #: Weak on both sides: a jaxpr remembers what it was compiled to, and so holds its program.
-_sources: weakref.WeakKeyDictionary[Program, weakref.ref[Jaxpr]] = weakref.WeakKeyDictionary()
+_sources: weakref.WeakKeyDictionary[RuntimeProgram, weakref.ref[Jaxpr]] = (
+    weakref.WeakKeyDictionary()
+)
 
 
 class _UnknownError(Exception):
     """Something that is not written, or machine code that is gone."""
 
 
-def find(jaxpr: Jaxpr) -> Program | None:
+def find(jaxpr: Jaxpr) -> RuntimeProgram | None:
     """The program that an earlier process made of a jaxpr; None if there is none.
 
     Args:
@@ -76,12 +90,12 @@ def find(jaxpr: Jaxpr) -> Program | None:
         program = _decoded(marshal.loads(entry.payload), cache)
     except _UnknownError:  # it is compiled, and written again
         return None
-    assert isinstance(program, Program)
+    assert isinstance(program, RuntimeProgram)
     remember_source(program, jaxpr)
     return program
 
 
-def keep(jaxpr: Jaxpr, program: Program) -> None:
+def keep(jaxpr: Jaxpr, program: RuntimeProgram) -> None:
     """Write what a jaxpr was compiled to, if it can be written."""
     key = _key(jaxpr)
     if key is None:
@@ -93,7 +107,7 @@ def keep(jaxpr: Jaxpr, program: Program) -> None:
     disk_cache.current().put(key, payload, f"program {jaxpr.name}")
 
 
-def same_programs(x: Program, y: Program) -> bool:
+def same_programs(x: RuntimeProgram, y: RuntimeProgram) -> bool:
     """Whether two programs do the same by the same machine code, and call no Python functions."""
     try:
         return bool(_encoded(x) == _encoded(y))
@@ -101,12 +115,12 @@ def same_programs(x: Program, y: Program) -> bool:
         return False
 
 
-def remember_source(program: Program, jaxpr: Jaxpr) -> None:
+def remember_source(program: RuntimeProgram, jaxpr: Jaxpr) -> None:
     """Note the jaxpr of a program that was not compiled by itself."""
     _sources[program] = weakref.ref(jaxpr)
 
 
-def source_of(program: Program) -> Jaxpr | None:
+def source_of(program: RuntimeProgram) -> Jaxpr | None:
     """The jaxpr of a program that was found on disk, or made by a plan, if it is still there."""
     found = _sources.get(program)
     return None if found is None else found()
@@ -133,7 +147,7 @@ def _encoded(x: Any) -> Any:
         return x
     if kind is tuple:
         return (_TUPLE, *[part if type(part) in _PLAIN else _encoded(part) for part in x])
-    if kind is Compiled:
+    if kind is CompiledCode:
         return _CODE, x.key
     if kind is np.ndarray:
         return _ARRAY, x.tobytes(), x.shape, ShapedArray((), x.dtype).str_short()

@@ -3,8 +3,9 @@
 A *family* is what such programs have in common (``backends/cache/program_numbers.py``).  When a
 third member of one is compiled, the whole compiler runs on a program whose numbers are recorded
 ones (``core/types/symbolic_sizes.py``): those that were not the same in all members.  What comes
-out is a :class:`Plan`, a Program in which numbers follow from those of a member.  Later members for
-which all answers are the same are made from it: no pass runs, nothing is lowered or written.
+out is a :class:`ProgramTemplate`, a Program in which numbers follow from those of a member.  Later
+members for which all answers are the same are made from it: no pass runs, nothing is lowered or
+written.
 
 A plan is used when it has made of a member what that was compiled to by itself; else it is thrown
 away.
@@ -23,14 +24,20 @@ from functrax.backends.cache import MEMBERS
 from functrax.backends.cache.program_cache import same_programs
 from functrax.backends.cache.program_numbers import Flat, NotGenericError, Rebuilt
 from functrax.backends.compile_log import CompileLog, logged
-from functrax.backends.executables.program import Copy, Instruction, Launch, Program, Slot
+from functrax.backends.executables.program import (
+    CopyInstruction,
+    Instruction,
+    Launch,
+    RuntimeProgram,
+    Slot,
+)
 from functrax.backends.internal_errors import report
 from functrax.core.ir.jaxpr import Jaxpr, Literal
 from functrax.core.options.config import compile_context
 from functrax.core.process.locks import new_lock
 from functrax.core.records import record
 from functrax.core.tracing.primitive import MAX_REMEMBERED
-from functrax.core.types.symbolic_sizes import Recording, Replay, identity
+from functrax.core.types.symbolic_sizes import Replay, SizeRecording, identity
 
 #: Of a family so many members that no plan holds for are remembered, and so many plans are made.
 REMEMBERED: Final = 8
@@ -44,7 +51,7 @@ class _ByChanceError(NotGenericError):
 
 
 @record(eq=False)
-class Plan:
+class ProgramTemplate:
     """A compiled program whose numbers follow from those of a member.
 
     Args:
@@ -75,7 +82,7 @@ class Plan:
     pins: int
     log: CompileLog
 
-    def program(self, numbers: Sequence[Any]) -> Program | None:
+    def program(self, numbers: Sequence[Any]) -> RuntimeProgram | None:
         """The program of a member; None if the plan does not hold for it."""
         from functrax.backends.executables.program_builder import ProgramBuilder
 
@@ -118,7 +125,7 @@ def _getter(places: Sequence[int]) -> Callable[[Any], tuple[Any, ...]]:
     return itemgetter(*places)
 
 
-def make_plan(jaxpr: Jaxpr, samples: Sequence[Sequence[Any]]) -> Plan:
+def make_plan(jaxpr: Jaxpr, samples: Sequence[Sequence[Any]]) -> ProgramTemplate:
     """Compile the last of some members, so that others need not be.
 
     Args:
@@ -144,7 +151,7 @@ def make_plan(jaxpr: Jaxpr, samples: Sequence[Sequence[Any]]) -> Plan:
     others = {identity(_value(numbers[n])) for n in fixed}
     if any(identity(x) in others for x in values):
         raise _ByChanceError
-    recording = Recording(values)
+    recording = SizeRecording(values)
     mixed = list(numbers)
     for n in varying:
         mixed[n] = recording.given[which[columns[n]]]
@@ -156,7 +163,7 @@ def make_plan(jaxpr: Jaxpr, samples: Sequence[Sequence[Any]]) -> Plan:
         replay = recording.replay(wanted, list(others))
     finally:
         recording.close()
-    return Plan(
+    return ProgramTemplate(
         jaxpr.name or "program",
         _getter(fixed),
         tuple([numbers[n] for n in fixed]),
@@ -184,7 +191,7 @@ def _numbers_of(x: Instruction) -> Any:
     if isinstance(x, Launch):
         assert x.grain == 1
         return x.params, x.units, x.cost
-    if isinstance(x, Copy):
+    if isinstance(x, CopyInstruction):
         return None
     raise NotGenericError("a program with a loop, or with a call of Python")
 
@@ -202,11 +209,11 @@ class _Family:
     """
 
     def __init__(self) -> None:
-        self.members: list[tuple[Sequence[Any], weakref.ref[Program]]] = []
-        self.plans: list[Plan] = []
+        self.members: list[tuple[Sequence[Any], weakref.ref[RuntimeProgram]]] = []
+        self.plans: list[ProgramTemplate] = []
         self.tries = REMEMBERED
 
-    def confirmed(self, plan: Plan) -> bool | None:
+    def confirmed(self, plan: ProgramTemplate) -> bool | None:
         """Whether a plan makes of a member what that was compiled to; None if it holds for none."""
         for numbers, program in reversed(self.members):
             compiled = program()
@@ -252,7 +259,7 @@ class Member:
         self.numbers = numbers
         self._family = family
 
-    def planned(self) -> Program | None:
+    def planned(self) -> RuntimeProgram | None:
         """What a plan makes of it, if one holds for it."""
         plans = self._family.plans
         for plan in plans:
@@ -263,12 +270,12 @@ class Member:
                 return program
         return None
 
-    def add(self, program: Program) -> None:
+    def add(self, program: RuntimeProgram) -> None:
         """Remember what it was compiled to by itself."""
         earlier = self._family.members[1 - REMEMBERED :]
         self._family.members = [*earlier, (self.numbers, weakref.ref(program))]
 
-    def plan(self, compiled: Callable[[], Program]) -> Program | None:
+    def plan(self, compiled: Callable[[], RuntimeProgram]) -> RuntimeProgram | None:
         """Make a plan that holds for it, if that is worth it and possible; what that makes of it.
 
         Args:

@@ -23,14 +23,14 @@ from functrax.backends.compilation.provenance import Members
 from functrax.backends.compilation.stage import CompiledStages, Stage, run_stage
 from functrax.backends.executables.launch_runs import NEAR
 from functrax.backends.executables.program import (
-    Cond,
-    Copy,
+    CondInstruction,
+    CopyInstruction,
     HostCall,
     Instruction,
     Launch,
-    Program,
-    Scan,
-    While,
+    RuntimeProgram,
+    ScanInstruction,
+    WhileInstruction,
 )
 from functrax.backends.executables.program_builder import ProgramBuilder
 from functrax.backends.passes.groups import contraction, fused
@@ -107,10 +107,12 @@ class Assembly:
         #: beyond, what was packed would be in memory too long.
         self._packed: dict[tuple[int, tuple[int, ...]], tuple[int, Launch]] = {}
 
-    def program(self) -> Program:
+    def program(self) -> RuntimeProgram:
         """The instructions of all equations, as a program."""
         outputs = self.write()
-        made: Program = run_stage(STORAGE, (self.builder, outputs, self.carry), self.builder.name)
+        made: RuntimeProgram = run_stage(
+            STORAGE, (self.builder, outputs, self.carry), self.builder.name
+        )
         return made
 
     def write(self) -> list[int]:
@@ -159,7 +161,9 @@ class Assembly:
         """
         inputs, results = self._operands(eqn.invars), self._results(eqn)
         slots = dict(enumerate((*inputs, *results)))
-        instructions: list[Instruction] = [Copy(slots[x], slots[y]) for x, y in code.copies]
+        instructions: list[Instruction] = [
+            CopyInstruction(slots[x], slots[y]) for x, y in code.copies
+        ]
         if code.fill is not None:
             instructions.append(code.fill.launch((), results))
         known = len(slots)
@@ -235,7 +239,7 @@ class Assembly:
         """Results that are the operands."""
         self.slots.update(zip(eqn.outvars, self._operands(eqn.invars), strict=True))
 
-    def _inner(self, jaxpr: Jaxpr, role: str, carry: range | None = None) -> Program:
+    def _inner(self, jaxpr: Jaxpr, role: str, carry: range | None = None) -> RuntimeProgram:
         inside = (*self.inside, (self._place, role))
         assembly = Assembly(jaxpr, self.guarded, self.members, self.codes, inside, carry)
         program = assembly.program()
@@ -247,7 +251,7 @@ class Assembly:
         branches = tuple(
             [self._inner(b, f"branch {k}") for k, b in enumerate(eqn.params["branches"])]
         )
-        self.builder.add(Cond(index, branches, tuple(operands), self._results(eqn)))
+        self.builder.add(CondInstruction(index, branches, tuple(operands), self._results(eqn)))
 
     def _while(self, eqn: Eqn) -> None:
         params, slots = eqn.params, self._operands(eqn.invars)
@@ -256,7 +260,7 @@ class Assembly:
         carry = range(params["body_consts"], len(params["body"].invars))
         body = self._inner(params["body"], "body", carry)
         operands = slots[:first], slots[first:second], slots[second:]
-        self.builder.add(While(cond, body, *operands, self._results(eqn)))
+        self.builder.add(WhileInstruction(cond, body, *operands, self._results(eqn)))
 
     def _scan(self, eqn: Eqn) -> None:
         params, slots = eqn.params, self._operands(eqn.invars)
@@ -264,7 +268,9 @@ class Assembly:
         body = self._inner(params["jaxpr"], "body", range(first, second))
         operands = slots[:first], slots[first:second], slots[second:]
         results = self._results(eqn)
-        self.builder.add(Scan(body, params["length"], *operands, results, params["reverse"]))
+        self.builder.add(
+            ScanInstruction(body, params["length"], *operands, results, params["reverse"])
+        )
 
 
 _ASSEMBLED: Final[dict[type, Callable[[Assembly, Eqn], None]]] = {
@@ -293,7 +299,9 @@ def _reference_call(eqn: Eqn) -> Callable[..., list[Any]]:
     return call
 
 
-def _assemble(state: tuple[CompiledStages, bool], rewrites: Rewrites) -> tuple[Assembly, Program]:
+def _assemble(
+    state: tuple[CompiledStages, bool], rewrites: Rewrites
+) -> tuple[Assembly, RuntimeProgram]:
     """What the runtime runs, and how it came about."""
     stages, guarded = state
     codes = KernelTable(stages.program)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from functrax.backends.compilation.lowering import Lowered, lower, without_schedules
+from functrax.backends.compilation.lowering import LoweredGroup, lower, without_schedules
 from functrax.backends.compilation.overwriting import overwrites
 from functrax.backends.compilation.stage import Stage, run_stage
 from functrax.backends.executables.program import Launch
@@ -104,7 +104,7 @@ def group_code(eqn: Eqn) -> GroupCode | Refusal:
     It is refused if it does not fit the form of a kernel, or other ways are better.
     """
     name = eqn.params.get("name", eqn.primitive.name)
-    lowered: Lowered | Refusal = run_stage(LOWER, eqn, name)
+    lowered: LoweredGroup | Refusal = run_stage(LOWER, eqn, name)
     if isinstance(lowered, Refusal):
         return lowered
     made = []

@@ -17,7 +17,7 @@ from functrax.backends.compilation.pipeline import run_pipeline
 from functrax.backends.compilation.provenance import Members
 from functrax.backends.compilation.stage import CompiledStages, as_pass, run_stage
 from functrax.backends.compile_log import CompileLog, logged
-from functrax.backends.executables.program import Instruction, Program, Slot
+from functrax.backends.executables.program import Instruction, RuntimeProgram, Slot
 from functrax.backends.kernels.refusal import Refusal
 from functrax.core.ir.jaxpr import Eqn, Jaxpr
 from functrax.core.options import option_text
@@ -38,7 +38,7 @@ class CompiledProgram:
     """
 
     stages: CompiledStages
-    program: Program
+    program: RuntimeProgram
     works: tuple[Work, ...]
     log: CompileLog
     refused: tuple[tuple[Eqn, Refusal], ...]
@@ -64,8 +64,8 @@ def compile_program(jaxpr: Jaxpr, guarded: bool = False) -> CompiledProgram:
 
 
 def _within(
-    budget: int, stages: CompiledStages, assembly: Assembly, program: Program
-) -> tuple[CompiledStages, Assembly, Program]:
+    budget: int, stages: CompiledStages, assembly: Assembly, program: RuntimeProgram
+) -> tuple[CompiledStages, Assembly, RuntimeProgram]:
     """A program of one pass more, which keeps to a budget if one that does is found.
 
     The pass that computes values again knows what is alive between groups.  What groups need
@@ -97,12 +97,12 @@ def assembled_parts(
     return *assembly.builder.parts, outputs
 
 
-_records: weakref.WeakKeyDictionary[Program, weakref.ref[CompiledProgram]] = (
+_records: weakref.WeakKeyDictionary[RuntimeProgram, weakref.ref[CompiledProgram]] = (
     weakref.WeakKeyDictionary()
 )
 
 
-def record_of(program: Program) -> CompiledProgram | None:
+def record_of(program: RuntimeProgram) -> CompiledProgram | None:
     """What the compiler knows of a program that it made, if it is remembered."""
     found = _records.get(program)
     return None if found is None else found()

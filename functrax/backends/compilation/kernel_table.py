@@ -19,7 +19,7 @@ from functrax.backends.machine_code.kernel_jit import side_by_side
 from functrax.backends.passes.groups import Group, fused, parts_of
 from functrax.core.ir.jaxpr import Eqn, Jaxpr, Literal
 from functrax.core.options.config import state as options
-from functrax.core.prims.control import Choice, Loop
+from functrax.core.prims.control import Choice, LoopPrimitive
 from functrax.core.prims.cumulative import Cumulative
 
 
@@ -62,13 +62,13 @@ class KernelTable:
             if isinstance(primitive, Choice):
                 for branch in params["branches"]:
                     self._ask(branch.eqns)
-            if not isinstance(primitive, Group | Loop | Cumulative):
+            if not isinstance(primitive, Group | LoopPrimitive | Cumulative):
                 continue
             code = self._found(eqn)
             self._codes[id(eqn)] = eqn, code
             if isinstance(code, GroupCode):
                 continue
-            if isinstance(primitive, Loop):
+            if isinstance(primitive, LoopPrimitive):
                 for program in primitive.programs(params):
                     self._ask(program.eqns)
             elif primitive is fused and len(params["jaxpr"].eqns) > 1:

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 @record
-class Lowered:
+class LoweredGroup:
     """The kernels of an equation.
 
     Arrays are numbered: the operands of the equation, its results, then temporaries.
@@ -61,7 +61,7 @@ class Lowered:
     fill: Kernel | None = None
 
 
-def lower(eqn: Eqn, runs: Callable[[Kernel, Sequence[int]], Any]) -> Lowered | Refusal:
+def lower(eqn: Eqn, runs: Callable[[Kernel, Sequence[int]], Any]) -> LoweredGroup | Refusal:
     """The kernels of an equation.
 
     Args:
@@ -81,19 +81,19 @@ def without_schedules() -> frozenset[str]:
     return words(options.schedule_off)
 
 
-def _contraction(eqn: Eqn, runs: Any) -> Lowered | Refusal:
+def _contraction(eqn: Eqn, runs: Any) -> LoweredGroup | Refusal:
     """A sum of products: tiles of it, else loops if they are few, else a host call."""
     jaxpr: Jaxpr = eqn.params["jaxpr"]
     if (not options.strict or options.strict_tiles) and not has_few_parts(jaxpr):
         tiles = _tiles(jaxpr, eqn.params["name"], runs)
-        if isinstance(tiles, Lowered):
+        if isinstance(tiles, LoweredGroup):
             return tiles
     if not is_small(jaxpr):
         return Refusal("a product of matrices, which the host computes")
     return _group(eqn)
 
 
-def _tiles(jaxpr: Jaxpr, name: str, runs: Any) -> Lowered | Refusal:
+def _tiles(jaxpr: Jaxpr, name: str, runs: Any) -> LoweredGroup | Refusal:
     """A sum of products in tiles; refused if it is another sum, or other loops do it better."""
     from functrax.backends.gemm.lower_contraction import contraction_kernels
     from functrax.backends.gemm.shared_arrays import with_own_arrays
@@ -118,10 +118,10 @@ def _tiles(jaxpr: Jaxpr, name: str, runs: Any) -> Lowered | Refusal:
         alone, (read, written) = with_own_arrays(kernel)
         plain.append(alone)
         arrays.append((tuple([number[n] for n in read]), tuple([number[n] for n in written])))
-    return Lowered(plain, arrays, temporaries=tuple([operands[n] for n in own]))
+    return LoweredGroup(plain, arrays, temporaries=tuple([operands[n] for n in own]))
 
 
-def _group(eqn: Eqn) -> Lowered | Refusal:
+def _group(eqn: Eqn) -> LoweredGroup | Refusal:
     jaxpr: Jaxpr = eqn.params["jaxpr"]
     last = jaxpr.eqns[-1]
     on_value = last.primitive is scatter and last.invars[0] not in jaxpr.invars
@@ -143,10 +143,10 @@ def _group(eqn: Eqn) -> Lowered | Refusal:
     elif last.primitive is scatter:
         copies = ((jaxpr.invars.index(last.invars[0]), len(jaxpr.invars)),)
     refusal = _without_instructions(kernels)
-    return refusal or Lowered(kernels, reads=read_inputs(jaxpr), copies=copies, fill=fill)
+    return refusal or LoweredGroup(kernels, reads=read_inputs(jaxpr), copies=copies, fill=fill)
 
 
-def _loop(eqn: Eqn) -> Lowered | Refusal:
+def _loop(eqn: Eqn) -> LoweredGroup | Refusal:
     """A loop, or a cumulative operation, as one kernel.
 
     It is refused if the points of a loop depend on one another, or a step is too large.
@@ -164,7 +164,7 @@ def _loop(eqn: Eqn) -> Lowered | Refusal:
     copies = tuple([(number[x], len(eqn.invars) + k) for x, k in found.copies])
     reads = tuple([number[x] for x in found.reads])
     refusal = _without_instructions([found.kernel])
-    return refusal or Lowered([found.kernel], reads=reads, copies=copies)
+    return refusal or LoweredGroup([found.kernel], reads=reads, copies=copies)
 
 
 def _without_instructions(kernels: Sequence[Kernel]) -> Refusal | None:

@@ -26,7 +26,7 @@ from functrax.backends.reference.deferred import Deferred, defer
 from functrax.core.ir.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
 from functrax.core.options.config import compile_context
 from functrax.core.prims.arithmetic import mul
-from functrax.core.prims.control import Choice, Loop
+from functrax.core.prims.control import Choice, LoopPrimitive
 from functrax.core.prims.cumulative import Cumulative
 from functrax.core.prims.reindex import Reindexing, broadcast_in_dim
 from functrax.core.tracing.primitive import Elementwise, Primitive
@@ -125,7 +125,7 @@ def _is_compiled(eqn: Eqn) -> bool:
     from functrax.backends.passes.fusion.kernel_groups import is_fusible
 
     primitive = eqn.primitive
-    if isinstance(primitive, (Loop, Choice, Cumulative)) or primitive.is_written:
+    if isinstance(primitive, (LoopPrimitive, Choice, Cumulative)) or primitive.is_written:
         return True  # no part of a group, but known to the compiler
     return is_fusible(eqn) or gives_other_bits(eqn)
 

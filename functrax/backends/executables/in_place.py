@@ -17,7 +17,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from functrax.backends.executables.program import Aliases, Copy, Instruction, Launch, Slot
+from functrax.backends.executables.program import (
+    Aliases,
+    CopyInstruction,
+    Instruction,
+    Launch,
+    Slot,
+)
 from functrax.backends.executables.program_rules import may_share
 from functrax.backends.executables.uses import Uses
 
@@ -83,7 +89,7 @@ class _Uses(Uses):
         places = self.writes.get(output, [])
         for n in places:
             x = self.instructions[n]
-            if not (isinstance(x, Copy) and x.source == source):
+            if not (isinstance(x, CopyInstruction) and x.source == source):
                 return n
         return len(self.instructions)
 

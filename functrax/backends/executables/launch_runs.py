@@ -20,7 +20,13 @@ from itertools import islice
 from typing import Final
 
 from functrax.backends.executables.library_functions import LibraryFunction
-from functrax.backends.executables.program import Aliases, Copy, Instruction, Launch, Slot
+from functrax.backends.executables.program import (
+    Aliases,
+    CopyInstruction,
+    Instruction,
+    Launch,
+    Slot,
+)
 from functrax.backends.executables.uses import Uses
 from functrax.backends.machine_code.kernel_jit import LaunchCode
 from functrax.backends.targets import target
@@ -137,7 +143,7 @@ class _Runs:
         reads, writes = self.reads[first], self.writes[first]  # of all that comes before
         alive = self.alive[first]
         for n in left[1:]:
-            if cost >= LONG or not isinstance(self.instructions[n], Launch | Copy):
+            if cost >= LONG or not isinstance(self.instructions[n], Launch | CopyInstruction):
                 break
             more = self.costs[n]
             needs = self.writes[n] & (reads | writes) or self.reads[n] & writes

@@ -1,9 +1,9 @@
 """Where the temporaries of a program lie: one arena, used again as values die.
 
-A :class:`~functrax.backends.executables.program.Program` enters and leaves; its temporaries have
-got offsets, its instructions workspaces, and it knows how many bytes its arena takes.  In between
-stand the *lives* of the temporaries: from the first to the last run of instructions that mentions
-them.
+A :class:`~functrax.backends.executables.program.RuntimeProgram` enters and leaves; its temporaries
+have got offsets, its instructions workspaces, and it knows how many bytes its arena takes.  In
+between stand the *lives* of the temporaries: from the first to the last run of instructions that
+mentions them.
 
 1. A temporary that dies where an instruction writes its output into the same memory (an alias of a
    kernel, a carry updated in place, a copy) shares that output's memory, so that nothing is moved.
@@ -21,13 +21,13 @@ from collections.abc import Sequence
 from typing import Final
 
 from functrax.backends.executables.program import (
-    Cond,
-    Copy,
+    CondInstruction,
+    CopyInstruction,
     HostCall,
     Instruction,
     Launch,
-    Program,
-    Scan,
+    RuntimeProgram,
+    ScanInstruction,
     Slot,
     instruction_text,
     shared_by_branches,
@@ -74,20 +74,20 @@ class Workspace:
 def workspace(x: Instruction, slots: Sequence[Slot]) -> Workspace:
     """What an instruction needs; the programs inside it must be planned."""
     match x:
-        case Launch() | HostCall() | Copy():
+        case Launch() | HostCall() | CopyInstruction():
             return Workspace(0)
-        case Cond():
+        case CondInstruction():
             return Workspace(max((b.arena for b in x.branches), default=0))
     end, places = 0, []
     for slot, in_place in zip(x.outputs, updated_in_place(x)):
         places.append(-1 if in_place else end)
         end += 0 if in_place else padded(slots[slot].nbytes)
-    cell = -1 if isinstance(x, Scan) else end
-    end += 0 if isinstance(x, Scan) else ALIGNMENT
+    cell = -1 if isinstance(x, ScanInstruction) else end
+    end += 0 if isinstance(x, ScanInstruction) else ALIGNMENT
     return Workspace(end + max(p.arena for p in subprograms(x)), tuple(places), cell, end)
 
 
-def plan_memory(program: Program) -> Program:
+def plan_memory(program: RuntimeProgram) -> RuntimeProgram:
     """The program with places for its temporaries; the programs inside it have theirs."""
     instructions = program.instructions
     uses = Uses(instructions, program.runs)
@@ -118,7 +118,7 @@ def plan_memory(program: Program) -> Program:
     )
 
 
-def _lives(program: Program, uses: Uses) -> dict[int, tuple[int, int]]:
+def _lives(program: RuntimeProgram, uses: Uses) -> dict[int, tuple[int, int]]:
     """The first and the last run that mentions each temporary."""
     return {n: life for n, life in uses.lives().items() if program.slots[n].kind == "temp"}
 
@@ -140,9 +140,9 @@ def _aliases(x: Instruction) -> list[tuple[int, int]]:
     match x:
         case Launch():
             return [(x.outputs[j], x.inputs[i]) for j, i in x.aliases]
-        case Copy():
+        case CopyInstruction():
             return [(x.target, x.source)]
-        case Cond():
+        case CondInstruction():
             return [(x.outputs[j], x.operands[i]) for j, i in shared_by_branches(x)]
         case HostCall():
             return []
@@ -151,7 +151,7 @@ def _aliases(x: Instruction) -> list[tuple[int, int]]:
 
 
 def _shared_places(
-    program: Program, lives: dict[int, tuple[int, int]], uses: Uses
+    program: RuntimeProgram, lives: dict[int, tuple[int, int]], uses: Uses
 ) -> dict[int, int]:
     """Temporaries that lie in the memory of another slot, by the slot that has a place.
 
@@ -224,7 +224,7 @@ class _Layout:
         del self._ends[begin + self._holes.pop(begin)]
 
 
-def plan_text(program: Program) -> str:
+def plan_text(program: RuntimeProgram) -> str:
     """The arena over time: the temporaries, and the bytes that are alive at each instruction."""
     lives = _lives(program, Uses(program.instructions, program.runs))
     shared = {n: s.shares for n, s in enumerate(program.slots) if s.shares >= 0}

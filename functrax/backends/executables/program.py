@@ -1,8 +1,8 @@
 """Compiled programs: a flat list of instructions over numbered slots.
 
 What enters is what the compiler decided to run: machine-code kernels, Python functions, loops.
-What leaves is a :class:`Program`, which is data: it prints as text (``str(program)``), and two
-executors run it, ``functrax._native`` and its twin ``backends/runtime/executor.py``.
+What leaves is a :class:`RuntimeProgram`, which is data: it prints as text (``str(program)``), and
+two executors run it, ``functrax._native`` and its twin ``backends/runtime/executor.py``.
 
 A :class:`Slot` is a dense row-major array: an *input* (memory of the caller, read only), an
 *output* (memory that the caller gives and the program fills), a *temporary* (a place in the arena,
@@ -21,7 +21,7 @@ it.  A kernel is ``void f(void** buffers, const int64_t* params, int64_t begin, 
     While      a body as long as a condition holds
     Scan       a body for each element along the first axis of arrays
 
-Start at :class:`Program`; ``backends/executables/program_builder.py`` makes one.
+Start at :class:`RuntimeProgram`; ``backends/executables/program_builder.py`` makes one.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ class HostCall:
 
 
 @record(eq=False)
-class Copy:
+class CopyInstruction:
     """Copy the bytes of slot ``source`` to slot ``target``; nothing where they share memory."""
 
     source: int
@@ -160,7 +160,7 @@ class Copy:
 
 
 @record(eq=False)
-class Cond:
+class CondInstruction:
     """Run ``branches[clamp(index)]``, a program ``operands -> outputs``.
 
     Args:
@@ -171,7 +171,7 @@ class Cond:
     """
 
     index: int
-    branches: tuple[Program, ...]
+    branches: tuple[RuntimeProgram, ...]
     operands: tuple[int, ...]
     outputs: tuple[int, ...]
 
@@ -182,7 +182,7 @@ class Cond:
 
 
 @record(eq=False)
-class While:
+class WhileInstruction:
     """``while cond(*cond_consts, *carry): carry = body(*body_consts, *carry)``.
 
     The carry has two places, read and written in turn, except for the parts that the body may
@@ -197,8 +197,8 @@ class While:
       outputs: slots of the last carry.
     """
 
-    cond: Program
-    body: Program
+    cond: RuntimeProgram
+    body: RuntimeProgram
     cond_consts: tuple[int, ...]
     body_consts: tuple[int, ...]
     carry: tuple[int, ...]
@@ -211,7 +211,7 @@ class While:
 
 
 @record(eq=False)
-class Scan:
+class ScanInstruction:
     """``for t in range(length): *carry, *y[t] = body(*consts, *carry, *x[t])``.
 
     The body reads elements of ``xs`` and writes elements of the stacked results where they are.
@@ -226,7 +226,7 @@ class Scan:
       reverse: begin with the last element.
     """
 
-    body: Program
+    body: RuntimeProgram
     length: int
     consts: tuple[int, ...]
     carry: tuple[int, ...]
@@ -240,12 +240,14 @@ class Scan:
         return (*self.consts, *self.carry, *self.xs)
 
 
-Instruction: TypeAlias = Launch | HostCall | Copy | Cond | While | Scan
-Loop: TypeAlias = While | Scan
+Instruction: TypeAlias = (
+    Launch | HostCall | CopyInstruction | CondInstruction | WhileInstruction | ScanInstruction
+)
+LoopInstruction: TypeAlias = WhileInstruction | ScanInstruction
 
 
 @record(eq=False)
-class Program:
+class RuntimeProgram:
     """A compiled program.
 
     Args:
@@ -299,28 +301,28 @@ def instruction_cost(x: Instruction) -> int:
     match x:
         case Launch() | HostCall():
             return x.cost
-        case Copy():
+        case CopyInstruction():
             return 0
-        case Cond():
+        case CondInstruction():
             return max((branch.cost() for branch in x.branches), default=0)
-        case Scan():
+        case ScanInstruction():
             return x.length * x.body.cost()
     return UNKNOWN_COST
 
 
-def subprograms(x: Instruction) -> tuple[Program, ...]:
+def subprograms(x: Instruction) -> tuple[RuntimeProgram, ...]:
     """The programs inside an instruction: of a loop the body, then a condition."""
     match x:
-        case Cond():
+        case CondInstruction():
             return x.branches
-        case While():
+        case WhileInstruction():
             return (x.body, x.cond)
-        case Scan():
+        case ScanInstruction():
             return (x.body,)
     return ()
 
 
-def all_programs(program: Program) -> tuple[Program, ...]:
+def all_programs(program: RuntimeProgram) -> tuple[RuntimeProgram, ...]:
     """The program and those inside it, each once, as they appear in its text."""
     found = {program: None}
     for x in program.instructions:
@@ -329,12 +331,12 @@ def all_programs(program: Program) -> tuple[Program, ...]:
     return tuple(found)
 
 
-def first_carry(x: Loop) -> int:
+def first_carry(x: LoopInstruction) -> int:
     """The number of the body's input that is the first part of the carry."""
-    return len(x.body_consts if isinstance(x, While) else x.consts)
+    return len(x.body_consts if isinstance(x, WhileInstruction) else x.consts)
 
 
-def updated_in_place(x: Loop) -> tuple[bool, ...]:
+def updated_in_place(x: LoopInstruction) -> tuple[bool, ...]:
     """For each part of a loop's carry whether the body updates it where it is, or never.
 
     It does where the body declares the alias, or gives the part back as it got it.
@@ -346,13 +348,13 @@ def updated_in_place(x: Loop) -> tuple[bool, ...]:
     )
 
 
-def shared_by_branches(x: Cond) -> tuple[tuple[int, int], ...]:
+def shared_by_branches(x: CondInstruction) -> tuple[tuple[int, int], ...]:
     """Pairs (result, operand) which may share memory, whichever branch runs.
 
     A branch allows it by declaring it, or by giving back the operand as it got it.
     """
 
-    def pairs(branch: Program) -> set[tuple[int, int]]:
+    def pairs(branch: RuntimeProgram) -> set[tuple[int, int]]:
         number = {slot: i for i, slot in enumerate(branch.inputs)}
         same = {(j, number[slot]) for j, slot in enumerate(branch.outputs) if slot in number}
         return same | set(branch.aliases)
@@ -360,7 +362,7 @@ def shared_by_branches(x: Cond) -> tuple[tuple[int, int], ...]:
     return tuple(sorted(set.intersection(*map(pairs, x.branches))))
 
 
-def _program_lines(program: Program, indent: str = "") -> list[str]:
+def _program_lines(program: RuntimeProgram, indent: str = "") -> list[str]:
     slots = program.slots
     inputs = ", ".join(str(slots[s]) for s in program.inputs)
     outputs = ", ".join(str(slots[s]) for s in program.outputs)
@@ -396,11 +398,11 @@ def instruction_text(x: Instruction, slots: Sequence[Slot]) -> str:
             return f"launch {x.name}({names(x.inputs)}) -> ({outputs}){extent}"
         case HostCall():
             return f"host {x.name}({names(x.inputs)}) -> ({outputs})"
-        case Copy():
+        case CopyInstruction():
             return f"copy {names(x.inputs)} -> {outputs}"
-        case Cond():
+        case CondInstruction():
             return f"cond {slots[x.index].name} ({names(x.operands)}) -> ({outputs})"
-        case While():
+        case WhileInstruction():
             consts = f"body {names(x.body_consts)}; cond {names(x.cond_consts)}"
             return f"while ({names(x.carry)}) -> ({outputs})  consts=({consts})"
     arrow = "backwards" if x.reverse else "forwards"

@@ -1,8 +1,8 @@
 """Making a program step by step: slots first, then what reads and writes them.
 
 What enters are shapes, dtypes and instructions in the order in which they run; what leaves is a
-:class:`~functrax.backends.executables.program.Program` that has been checked and whose memory is
-planned.
+:class:`~functrax.backends.executables.program.RuntimeProgram` that has been checked and whose
+memory is planned.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 from functrax.backends.executables.in_place import shared_results
 from functrax.backends.executables.launch_runs import in_runs, slack
 from functrax.backends.executables.memory_plan import plan_memory
-from functrax.backends.executables.program import Aliases, Instruction, Kind, Program, Slot
+from functrax.backends.executables.program import Aliases, Instruction, Kind, RuntimeProgram, Slot
 from functrax.backends.executables.program_rules import check_program
 
 
@@ -83,7 +83,7 @@ class ProgramBuilder:
         self._instructions.append(instruction)
         self._runs.append(1)
 
-    def finished(self, outputs: Sequence[int], carry: range | None = None) -> Program:
+    def finished(self, outputs: Sequence[int], carry: range | None = None) -> RuntimeProgram:
         """The program with these results, its launches in runs, results in inputs' memory.
 
         Of a loop's carry, and of large arrays, memory that is shared comes before runs.
@@ -99,7 +99,7 @@ class ProgramBuilder:
             aliases = shared_results(self._slots, instructions, runs, *ends, carry)
         return self.build(outputs, aliases)
 
-    def build(self, outputs: Sequence[int], aliases: Aliases = ()) -> Program:
+    def build(self, outputs: Sequence[int], aliases: Aliases = ()) -> RuntimeProgram:
         """The program with these results, checked, its memory planned.
 
         Args:
@@ -120,7 +120,7 @@ class ProgramBuilder:
             same = kind == s.kind and position == s.number
             slots.append(s if same else Slot(kind, s.shape, s.dtype, position, s.value))
         inputs = tuple(n for n, s in enumerate(slots) if s.kind == "input")
-        program = Program(
+        program = RuntimeProgram(
             self.name,
             tuple(slots),
             inputs,

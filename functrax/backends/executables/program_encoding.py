@@ -1,6 +1,6 @@
 """Compiled programs as nested tuples, for the C++ executor.
 
-A planned :class:`~functrax.backends.executables.program.Program` enters; a tuple of numbers,
+A planned :class:`~functrax.backends.executables.program.RuntimeProgram` enters; a tuple of numbers,
 strings, tuples, dtypes, arrays and functions leaves, in which everything is decided: C++ looks at
 no Python object while a program runs, except to call it.
 
@@ -32,14 +32,14 @@ import numpy as np
 
 from functrax.backends.executables.memory_plan import workspace
 from functrax.backends.executables.program import (
-    Cond,
-    Copy,
+    CondInstruction,
+    CopyInstruction,
     HostCall,
     Instruction,
     Launch,
-    Loop,
-    Program,
-    Scan,
+    LoopInstruction,
+    RuntimeProgram,
+    ScanInstruction,
     Slot,
     all_programs,
     first_carry,
@@ -53,12 +53,12 @@ LAUNCH, HOST, COPY, COND, WHILE, SCAN = range(6)  # as ``native/program.h`` numb
 _KINDS: Final = {"input": 0, "output": 1, "temp": 2, "const": 3}
 
 
-def encode(program: Program) -> tuple[Any, ...]:
+def encode(program: RuntimeProgram) -> tuple[Any, ...]:
     """The program as nested tuples."""
     return _encode(program, {p: n for n, p in enumerate(all_programs(program))})
 
 
-def _encode(program: Program, numbers: dict[Program, int]) -> tuple[Any, ...]:
+def _encode(program: RuntimeProgram, numbers: dict[RuntimeProgram, int]) -> tuple[Any, ...]:
     return (
         program.name,
         tuple(_slot(s) for s in program.slots),
@@ -88,7 +88,7 @@ def _type_text(shape: tuple[int, ...], dtype: np.dtype[Any]) -> str:
 
 
 def _instruction(
-    x: Instruction, slots: tuple[Slot, ...], place: int, numbers: dict[Program, int]
+    x: Instruction, slots: tuple[Slot, ...], place: int, numbers: dict[RuntimeProgram, int]
 ) -> tuple[Any, ...]:
     def encoded(opcode: int, inputs: tuple[int, ...], rest: tuple[Any, ...]) -> tuple[Any, ...]:
         return opcode, inputs, x.outputs, max(place, 0), rest
@@ -98,18 +98,18 @@ def _instruction(
             return encoded(LAUNCH, x.inputs, (x.function, x.params, x.units, x.cost, x.grain))
         case HostCall():
             return encoded(HOST, x.inputs, (adapter(x), x.cost))
-        case Copy():
+        case CopyInstruction():
             return encoded(COPY, x.inputs, ())
-        case Cond():
+        case CondInstruction():
             branches = tuple(_encode(b, numbers) for b in x.branches)
             return encoded(COND, x.inputs, (slots[x.index].dtype.kind in "bu", branches))
     loop, body = _loop(x, slots), _encode(x.body, numbers)
-    if isinstance(x, Scan):
+    if isinstance(x, ScanInstruction):
         return encoded(SCAN, (*x.consts, *x.xs), (loop, body, x.length, x.reverse))
     return encoded(WHILE, x.body_consts, (loop, body, _encode(x.cond, numbers), x.cond_consts))
 
 
-def _loop(x: Loop, slots: tuple[Slot, ...]) -> tuple[Any, ...]:
+def _loop(x: LoopInstruction, slots: tuple[Slot, ...]) -> tuple[Any, ...]:
     space = workspace(x, slots)
     places = (updated_in_place(x), space.carry, space.cell, space.arena)
     return (x.carry, first_carry(x), first_carry(x), *places)
@@ -120,6 +120,6 @@ def _unlocked_cost(x: Instruction) -> int:
     match x:
         case HostCall():
             return 0
-        case Cond():
+        case CondInstruction():
             return max(sum(map(_unlocked_cost, b.instructions)) for b in x.branches)
     return instruction_cost(x)

@@ -1,6 +1,6 @@
 """The rules of compiled programs.
 
-A :class:`~functrax.backends.executables.program.Program` enters; nothing leaves, or a
+A :class:`~functrax.backends.executables.program.RuntimeProgram` enters; nothing leaves, or a
 ``VerificationError`` that says which instruction breaks which rule.  The executors trust programs:
 a wrong one would read or write memory that is not its own.
 
@@ -21,14 +21,14 @@ from collections.abc import Sequence
 from typing import Any, NoReturn, TypeAlias
 
 from functrax.backends.executables.program import (
-    Cond,
-    Copy,
+    CondInstruction,
+    CopyInstruction,
     HostCall,
     Instruction,
     Launch,
-    Program,
-    Scan,
-    While,
+    RuntimeProgram,
+    ScanInstruction,
+    WhileInstruction,
     instruction_text,
     shared_by_branches,
 )
@@ -41,7 +41,7 @@ Type: TypeAlias = tuple[tuple[int, ...], Any]
 _BOOL = ShapedArray((), bool).dtype
 
 
-def check_program(program: Program) -> None:
+def check_program(program: RuntimeProgram) -> None:
     """Check all the rules; the programs inside it were checked when they were built.
 
     Raises:
@@ -52,7 +52,7 @@ def check_program(program: Program) -> None:
 
 def may_share(x: Instruction, output: int, source: int) -> bool:
     """Whether an instruction may write slot ``output`` in the memory of slot ``source``."""
-    if source not in x.inputs or isinstance(x, Copy):
+    if source not in x.inputs or isinstance(x, CopyInstruction):
         return True
     if isinstance(x, HostCall):
         return not x.into
@@ -62,7 +62,7 @@ def may_share(x: Instruction, output: int, source: int) -> bool:
     match x:
         case Launch():
             return (j, i) in x.aliases
-        case Cond():
+        case CondInstruction():
             return (j, i - 1) in shared_by_branches(x)
     return j < len(x.carry) and x.carry[j] == source
 
@@ -70,7 +70,7 @@ def may_share(x: Instruction, output: int, source: int) -> bool:
 class _Rules:
     """The rules of one program."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: RuntimeProgram) -> None:
         self.program, self.slots = program, program.slots
 
     def wrong(self, what: str, got: object, fix: str) -> NoReturn:
@@ -117,12 +117,12 @@ class _Rules:
         match x:
             case Launch():
                 self.launch(x)
-            case Copy():
+            case CopyInstruction():
                 source, target = slots[x.source], slots[x.target]
                 if source.nbytes != target.nbytes:
                     got = f"{source} -> {target}"
                     self.wrong("a copy between sizes", got, "slots of as many bytes")
-            case Cond():
+            case CondInstruction():
                 index = slots[x.index]
                 if index.shape or index.dtype.kind not in "biu":
                     self.wrong("an index has a wrong type", index, "an integer of rank 0")
@@ -130,12 +130,12 @@ class _Rules:
                     self.wrong("a cond without branches", "0 branches", "at least one")
                 for branch in x.branches:
                     self.inner(x, branch, types(x.operands), types(x.outputs))
-            case While():
+            case WhileInstruction():
                 carry = types(x.carry)
                 self.inner(x, x.cond, types(x.cond_consts) + carry, [((), _BOOL)])
                 self.inner(x, x.body, types(x.body_consts) + carry, carry)
                 self.same(x, carry, types(x.outputs))
-            case Scan():
+            case ScanInstruction():
                 carry, stacked = types(x.carry), types(x.outputs)[len(x.carry) :]
                 rows = []
                 for shape, dtype in (*types(x.xs), *stacked):
@@ -159,7 +159,7 @@ class _Rules:
                 self.wrong(f"launch {x.name} has no such slots", got, "(output, input)")
 
     def inner(
-        self, x: Instruction, inner: Program, inputs: list[Type], outputs: list[Type]
+        self, x: Instruction, inner: RuntimeProgram, inputs: list[Type], outputs: list[Type]
     ) -> None:
         """Check that a program inside an instruction takes and gives what it should."""
         if not inner.planned:
@@ -205,7 +205,7 @@ class _Rules:
             x = self.program.instructions[n]
             if written and read in x.inputs:
                 self.wrong(f"{source.name} is read after it was written to", x, "no such alias")
-            same = isinstance(x, Copy) and x.source == read
+            same = isinstance(x, CopyInstruction) and x.source == read
             if place in x.outputs and not (written or same):
                 written = True
                 if not may_share(x, place, read):

@@ -27,7 +27,7 @@ import numpy as np
 from functrax.backends.gemm.blocking import Plan, ranked
 from functrax.backends.gemm.packing import staged
 from functrax.backends.gemm.reduction_domains import (
-    Space,
+    SumSpace,
     accumulator,
     remainders,
     sum_of_product,
@@ -35,7 +35,7 @@ from functrax.backends.gemm.reduction_domains import (
 from functrax.backends.gemm.sides import Side
 from functrax.backends.kernels.accesses import coefficient
 from functrax.backends.kernels.indices import Indices
-from functrax.backends.kernels.ir import Kernel, Operand, Reduce, Stage, Store
+from functrax.backends.kernels.ir import Kernel, LoopStage, Operand, Reduce, Store
 from functrax.backends.kernels.lower import split_dims
 from functrax.backends.kernels.merge import Rewriting, merged
 from functrax.backends.kernels.refusal import Refusal, answered, refuse
@@ -193,7 +193,7 @@ def lower_contraction(jaxpr: Jaxpr, name: str) -> list[Kernel] | Refusal:
     if dtype not in _ACCUMULATORS:
         return Refusal(f"a sum of {dtype}")
     operand = total.invars[0].aval.shape
-    space = Space((*shape, *(operand[d] for d in reduced_axes(total) or ())))
+    space = SumSpace((*shape, *(operand[d] for d in reduced_axes(total) or ())))
     plain = _Lowering(jaxpr, name, product, total, space)
     kernel = answered(plain.kernel)
     if isinstance(kernel, Refusal):
@@ -207,7 +207,7 @@ def lower_contraction(jaxpr: Jaxpr, name: str) -> list[Kernel] | Refusal:
     return answered(lambda: [part.kernel() for part in lowerings])
 
 
-def _parts(plain: _Lowering, space: Space, rank: int) -> list[Space] | Refusal | None:
+def _parts(plain: _Lowering, space: SumSpace, rank: int) -> list[SumSpace] | Refusal | None:
     """The parts of a space that have kernels of their own; None if the whole has one, which is
     lowered by then.  The results have so many axes.
     """
@@ -247,7 +247,7 @@ class _Lowering:
       space: of which points; the axes of the results first, then those that are summed.
     """
 
-    def __init__(self, jaxpr: Jaxpr, name: str, product: Eqn, total: Eqn, space: Space) -> None:
+    def __init__(self, jaxpr: Jaxpr, name: str, product: Eqn, total: Eqn, space: SumSpace) -> None:
         self.jaxpr, self.name, self.product, self.total = jaxpr, name, product, total
         self.builder = Builder()
         self.extents, point, numbers = space.points()
@@ -279,7 +279,7 @@ class _Lowering:
             return self._of_nothing(operands, stores)
         how = Fold("add", self.dtype, self.dtype, 0)
         acc = self.builder.node("acc", self.dtype, (), (0, 0))
-        stage = Stage([Reduce(how, (self._product(),), (acc,), (self.result,))])
+        stage = LoopStage([Reduce(how, (self._product(),), (acc,), (self.result,))])
         name, b, extents = self.name, self.builder, self.extents
         return Kernel(name, b, operands, extents, self.outer, self.inner, [stage], stores)
 

@@ -37,7 +37,7 @@ from functrax.backends.gemm.replaced_dims import Replaced
 from functrax.backends.gemm.sides import stride
 from functrax.backends.kernels.accesses import dims_of
 from functrax.backends.kernels.indices import Indices
-from functrax.backends.kernels.ir import Kernel, Operand, Stage
+from functrax.backends.kernels.ir import Kernel, LoopStage, Operand
 from functrax.backends.targets import Target
 from functrax.core.index.expr import Dim, add_terms
 from functrax.core.records import record, replace
@@ -115,7 +115,7 @@ def _in_words(kernel: Kernel, dot: Dot) -> Kernel | None:
     args = tuple(map(writer.word, found))
     held = [(dot.held or x.dtype).name for x in found]
     node = b.node("dot", total, args, (dot.kind, *held))
-    stage = Stage([replace(reduction, values=(node,))])
+    stage = LoopStage([replace(reduction, values=(node,))])
     inner = kernel.inner
     if dot.multiple > 1:
         inner = (*(d for d in inner if d != dim), dim)

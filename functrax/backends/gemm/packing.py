@@ -17,7 +17,7 @@ from functrax.backends.gemm.replaced_dims import Replaced
 from functrax.backends.gemm.sides import Side, stride
 from functrax.backends.kernels.accesses import coefficient
 from functrax.backends.kernels.indices import Indices
-from functrax.backends.kernels.ir import Kernel, Operand, Stage, Store
+from functrax.backends.kernels.ir import Kernel, LoopStage, Operand, Store
 from functrax.backends.kernels.merge import Rewriting
 from functrax.backends.kernels.tiling import (
     Reading,
@@ -196,7 +196,7 @@ def _main(kernel: Kernel, plan: Plan, target: Target, left: Reading, right: Read
         kernel,
         operands=[*kernel.operands, tile],
         extents=(*extents, extents[rows], extents[columns], sums),
-        stages=[Stage([replace(reduction, values=(product,))])],
+        stages=[LoopStage([replace(reduction, values=(product,))])],
         rows=[results.store(store) for store in kernel.rows],
         vector=vector,
         lanes=lanes,

@@ -5,7 +5,7 @@ result: only every second ``k`` counts, which depends on the remainder of ``a``.
 where an array is read with holes in it.  Then the space falls into parts, one for each remainder,
 in which nothing is divided any more.
 
-Start at :class:`Space` and :func:`remainders`.
+Start at :class:`SumSpace` and :func:`remainders`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ MOST_PARTS = 16
 
 
 @record
-class Space:
+class SumSpace:
     """The points of a contraction, or a part of them.
 
     Args:
@@ -63,11 +63,11 @@ class Space:
 
 
 def remainders(
-    space: Space,
+    space: SumSpace,
     rank: int,
     strides: Sequence[tuple[IndexExpr, int]],
     others: Sequence[tuple[IndexExpr, int]] = (),
-) -> list[Space] | Refusal:
+) -> list[SumSpace] | Refusal:
     """The parts of a space in which what must be divisible is so.
 
     Args:

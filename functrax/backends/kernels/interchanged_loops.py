@@ -48,7 +48,7 @@ from functrax.backends.kernels.values import (
 from functrax.core.index.expr import Dim, as_expr
 from functrax.core.index.map_form import flatten
 from functrax.core.ir.jaxpr import Atom, Eqn, Literal, Var
-from functrax.core.prims.control import Loop
+from functrax.core.prims.control import LoopPrimitive
 from functrax.core.prims.mapped import Scatter
 from functrax.core.prims.reindex import Reindexing
 from functrax.core.scalars.scalar import Builder, Scalar
@@ -80,7 +80,7 @@ def lower_loop(eqn: Eqn, strict: bool = False) -> LoopKernel | Refusal:
         return Refusal("no numbers at all")
     if eqn.primitive.has_side_effects(dict(eqn.params)):
         return Refusal("a step has side effects")
-    assert isinstance(eqn.primitive, Loop)
+    assert isinstance(eqn.primitive, LoopPrimitive)
     programs = []
     for jaxpr in eqn.primitive.programs(eqn.params):
         program = opened(jaxpr)

@@ -1,7 +1,7 @@
 """The loop IR: what a kernel computes, and the loops that it runs in.
 
 A :class:`Kernel` has loops over *dims*.  Its ``outer`` loops are independent of one another; inside
-them run its :class:`Stage` s, one after the other, each of which runs the ``inner`` loops once:
+them run its :class:`LoopStage` s, one after the other, each of which runs the ``inner`` loops once:
 
     for outer dims:
         for stage in stages:
@@ -132,7 +132,7 @@ class Carry:
 
 
 @record(frozen=False)
-class Stage:
+class LoopStage:
     """What one run of the inner loops does.
 
     Args:
@@ -209,7 +209,7 @@ class Kernel:
     extents: tuple[int, ...]
     outer: tuple[int, ...]
     inner: tuple[int, ...]
-    stages: list[Stage]
+    stages: list[LoopStage]
     rows: list[Store]
     vector: int | None = None
     lanes: int = 1

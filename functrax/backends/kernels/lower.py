@@ -18,7 +18,7 @@ from collections.abc import Sequence
 
 from functrax.backends.kernels.accesses import dims_of
 from functrax.backends.kernels.indices import Indices
-from functrax.backends.kernels.ir import Kernel, Operand, Reduce, Stage, Store, load, ordered
+from functrax.backends.kernels.ir import Kernel, LoopStage, Operand, Reduce, Store, load, ordered
 from functrax.backends.kernels.refusal import Refusal, answered, refuse
 from functrax.backends.kernels.values import (
     Point,
@@ -214,7 +214,7 @@ class Lowering:
         reductions = [(self._stage(r.values), r) for r in self.reductions]
         count = max([n for n, _ in (*stores, *reductions)], default=-1) + 1
         stages = [
-            Stage([r for n, r in reductions if n == k], [s for n, s in stores if n == k])
+            LoopStage([r for n, r in reductions if n == k], [s for n, s in stores if n == k])
             for k in range(count)
         ]
         return Kernel(

@@ -6,7 +6,7 @@ kernel without a schedule, whose outer dims are the other axes.  Start at :func:
 
 from __future__ import annotations
 
-from functrax.backends.kernels.ir import Carry, Kernel, Operand, Reduce, Stage, Store, load
+from functrax.backends.kernels.ir import Carry, Kernel, LoopStage, Operand, Reduce, Store, load
 from functrax.backends.kernels.refusal import Refusal
 from functrax.backends.kernels.steps import LoopKernel, variables
 from functrax.core.index.expr import Dim, IndexExpr, as_expr
@@ -41,7 +41,7 @@ def lower_cumulative(eqn: Eqn) -> LoopKernel | Refusal:
     carries = list(map(Carry, how.empty(b), accs, new, results))
     operands = [Operand(v.aval.dtype, v.aval.size, v is out) for v in (x, out)]
     scan = Reduce(how, values, accs, new)
-    stage = Stage([], [Store(1, address, how.finish(b, new))], carries, scan=scan)
+    stage = LoopStage([], [Store(1, address, how.finish(b, new))], carries, scan=scan)
     outer = tuple(d for d in range(len(shape)) if d != axis)
     kernel = Kernel(eqn.primitive.name, b, operands, shape, outer, (axis,), [stage], [])
     return LoopKernel(kernel, variables(eqn.invars))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 
 from functrax.backends.kernels.accesses import accesses, coefficients
-from functrax.backends.kernels.ir import Done, Kernel, Stage, Store, ordered
+from functrax.backends.kernels.ir import Done, Kernel, LoopStage, Store, ordered
 from functrax.core.index.expr import Dim, IndexExpr, add_terms
 from functrax.core.records import replace
 from functrax.core.scalars.scalar import Builder, Scalar
@@ -123,7 +123,7 @@ class Rewriting:
             guard=maybe(store.guard),
         )
 
-    def stage(self, stage: Stage) -> Stage:
+    def stage(self, stage: LoopStage) -> LoopStage:
         """A stage in the new dims."""
         reductions = [
             replace(r, values=tuple(map(self.scalar, r.values))) for r in stage.reductions
@@ -138,7 +138,7 @@ class Rewriting:
         if scan is not None:
             values, new = (tuple(map(self.scalar, x)) for x in (scan.values, scan.results))
             scan = replace(scan, values=values, results=new)
-        return Stage(reductions, stores, carries, condition, scan)
+        return LoopStage(reductions, stores, carries, condition, scan)
 
     def kernel(self, kernel: Kernel) -> Kernel:
         """All expressions of a kernel in the new dims."""

@@ -20,7 +20,7 @@ from functrax.backends.kernels.ir import Kernel, Store
 from functrax.backends.kernels.refusal import Refusal
 from functrax.backends.kernels.small_arrays import (
     LANE,
-    Memory,
+    RowMemory,
     Rows,
     SmallArrays,
     refusal_of,
@@ -85,7 +85,7 @@ class _RowLoop(LoopLowering):
         if isinstance(x, Literal):
             return self.arrays.numbers(x, {})
         base = self.step * aval.size if of_step else as_expr(0)
-        return self.arrays.add(Memory(aval, self.buffers[x], base))
+        return self.arrays.add(RowMemory(aval, self.buffers[x], base))
 
     def _in_registers(self, k: int, aval: ShapedArray) -> Any:
         varies = bool(aval.shape)

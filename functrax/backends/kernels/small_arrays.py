@@ -46,7 +46,7 @@ Numbers: TypeAlias = "np.ndarray[Any, Any]"
 
 
 @record(eq=False)
-class Memory:
+class RowMemory:
     """An array in memory: element ``k`` of a buffer lies at ``base + k``."""
 
     aval: ShapedArray
@@ -72,7 +72,7 @@ class Computed:
     result: int
 
 
-Source: TypeAlias = Memory | Rows | Computed
+Source: TypeAlias = RowMemory | Rows | Computed
 
 
 class SmallArrays:
@@ -275,7 +275,7 @@ class SmallArrays:
             source, lanes = self._sources[k], np.flatnonzero(which == k)
             flat = numbers[lanes] - self._starts[k]
             whole = len(lanes) == len(numbers) and len(set(np.diff(flat).tolist())) <= 1
-            if isinstance(source, Computed) or (isinstance(source, Memory) and whole):
+            if isinstance(source, Computed) or (isinstance(source, RowMemory) and whole):
                 pieces.append((k, lanes))
                 continue
             row = flat // (source.aval.shape[-1] if source.aval.shape else 1)
@@ -286,7 +286,7 @@ class SmallArrays:
         """A row of one source; only some lanes matter."""
         if isinstance(source, Computed):
             return self._computed(source, flat)
-        if isinstance(source, Memory) and len(lanes) == len(flat):
+        if isinstance(source, RowMemory) and len(lanes) == len(flat):
             steps = set(np.diff(flat).tolist())
             if len(steps) <= 1:
                 return self._load(source, int(flat[0]), steps.pop() if steps else 0, len(flat))
@@ -314,7 +314,7 @@ class SmallArrays:
         result: Scalar = out[source.result] if primitive.multiple_results else out
         return result
 
-    def _load(self, source: Memory, first: int, step: int, n: int) -> Scalar:
+    def _load(self, source: RowMemory, first: int, step: int, n: int) -> Scalar:
         address = source.base + first
         inside = None
         if step:

@@ -17,11 +17,11 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 
-from functrax.backends.kernels.ir import Carry, Kernel, Operand, Stage, Store
+from functrax.backends.kernels.ir import Carry, Kernel, LoopStage, Operand, Store
 from functrax.backends.kernels.refusal import Refusal, answered
 from functrax.core.index.expr import Dim, IndexExpr, as_expr
 from functrax.core.ir.jaxpr import Atom, Eqn, Jaxpr, Var, all_eqns
-from functrax.core.prims.control import Grouping, Loop
+from functrax.core.prims.control import Grouping, LoopPrimitive
 from functrax.core.prims.identity import OptimizationBarrier
 from functrax.core.prims.reduce import ReindexReduce
 from functrax.core.prims.reindex import Reindexing
@@ -67,7 +67,7 @@ def variables(operands: Sequence[Atom]) -> tuple[Var, ...]:
 
 def carried_of(eqn: Eqn) -> Sequence[Var]:
     """The results of a loop that are its last carry."""
-    assert isinstance(eqn.primitive, Loop)
+    assert isinstance(eqn.primitive, LoopPrimitive)
     return eqn.outvars[: eqn.primitive.num_carry(eqn)]
 
 
@@ -142,7 +142,7 @@ class LoopLowering(ABC):
         lanes: int = 1,
     ) -> None:
         self.eqn, self.programs, self.updates, self.lanes = eqn, programs, updates, lanes
-        assert isinstance(eqn.primitive, Loop)
+        assert isinstance(eqn.primitive, LoopPrimitive)
         self.first = eqn.primitive.first_carried(eqn.params)
         self.carried = carried_of(eqn)
         self.builder = Builder()
@@ -225,7 +225,7 @@ class LoopLowering(ABC):
             lanes=self.lanes,
         )
 
-    def _stage(self) -> Stage:
+    def _stage(self) -> LoopStage:
         operands, count = self.eqn.invars, len(self.carried)
         initial, elements = operands[self.first :][:count], operands[self.first + count :]
         (inputs, eqns, results), *conditions = self.programs
@@ -242,7 +242,7 @@ class LoopLowering(ABC):
         ]
         for k, x in enumerate(results[count:], count):
             stores += self._stores(k, x.aval, self._scalars(leaf_of(x), x.aval), True)
-        stage = Stage([], stores, carries)
+        stage = LoopStage([], stores, carries)
         for inputs, eqns, (holds,) in conditions:
             leaves = self._leaves(inputs, operands[: len(inputs) - count])
             leaf_of, _ = self._run(eqns, leaves)

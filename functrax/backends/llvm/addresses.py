@@ -47,7 +47,7 @@ def words_of(dtype: np.dtype[Any]) -> int:
 
 
 @record
-class Access:
+class MemoryAccess:
     """An element that is read or written, or a vector of them.
 
     Args:
@@ -93,7 +93,7 @@ class Memory:
         offset: Scalar | None,
         guard: Scalar | None,
         lowest: int,
-    ) -> Access:
+    ) -> MemoryAccess:
         """A read or a write at a level not below ``lowest``."""
         w = self.writer
         pointer = self.pointer(buffer, address)
@@ -101,7 +101,7 @@ class Memory:
         level = max([pointer.level, lowest, *(p.level for p in parts)])
         dtype, stride = w.kernel.operands[buffer].dtype, self.stride(address)
         scattered = offset is not None and parts[0].vector
-        return Access(buffer, dtype, pointer.name, stride, offset, guard, level, scattered)
+        return MemoryAccess(buffer, dtype, pointer.name, stride, offset, guard, level, scattered)
 
     def pointer(self, buffer: int, address: IndexExpr, general: bool = False) -> Known:
         """A pointer to the scalar part of an address.
@@ -138,7 +138,7 @@ class Memory:
             found = following
         return found
 
-    def mask(self, a: Access) -> str | None:
+    def mask(self, a: MemoryAccess) -> str | None:
         """The lanes that may be touched, or None for all."""
         w = self.writer
         tail = w.tail if w.masked and a.level >= w.vector_level > 0 else None
@@ -149,7 +149,7 @@ class Memory:
         both = f"{w.known[id(tail)].name}, {w.as_vector(a.guard)}"
         return w.line(f"and <{w.lanes} x i1> {both}", a.level)
 
-    def first(self, a: Access) -> str:
+    def first(self, a: MemoryAccess) -> str:
         """A pointer to the first element, with an offset that all lanes share."""
         w = self.writer
         if a.offset is None:
@@ -159,7 +159,7 @@ class Memory:
             name = w.line(f"sext i32 {name} to i64", a.level)
         return w.line(f"getelementptr {memory_type(a.dtype)}, ptr {a.pointer}, i64 {name}", a.level)
 
-    def _lane_pointers(self, a: Access) -> str:
+    def _lane_pointers(self, a: MemoryAccess) -> str:
         """A vector of pointers, one for each lane."""
         w = self.writer
         type_ = f"<{w.lanes} x i64>"
@@ -185,7 +185,7 @@ class Memory:
         element = memory_type(a.dtype)
         return w.line(f"getelementptr {element}, ptr {a.pointer}, {type_} {steps}", a.level)
 
-    def scattered(self, a: Access, mask: str | None) -> tuple[str, str, str]:
+    def scattered(self, a: MemoryAccess, mask: str | None) -> tuple[str, str, str]:
         """Of a gather or a scatter: what its name says, the pointers, the mask, with types."""
         w, words = self.writer, words_of(a.dtype)
         pointers, count = self._lane_pointers(a), w.lanes * words

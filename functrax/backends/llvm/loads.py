@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 from functrax.backends.llvm import short_strides
-from functrax.backends.llvm.addresses import Access, Memory, alignment, memory_type
+from functrax.backends.llvm.addresses import Memory, MemoryAccess, alignment, memory_type
 from functrax.backends.llvm.tile_rows import Tiles
 from functrax.backends.llvm.writer import Writer
 from functrax.backends.targets import target
@@ -69,7 +69,7 @@ class Loads:
             name = self._row(a, pointer) if vector else w.line(element, a.level)
         w.know(key, memory.from_memory(name, a.dtype, vector, a.level), vector, a.level)
 
-    def _row(self, a: Access, pointer: str) -> str:
+    def _row(self, a: MemoryAccess, pointer: str) -> str:
         w, memory = self.writer, self.memory
         if w.kernel.tile is not None and a.level == len(w.levels) - 1:
             memory.prefetch_bytes(pointer, w.lanes * a.dtype.itemsize, a.level, write=False)
@@ -77,7 +77,7 @@ class Loads:
             memory.prefetch_bytes(pointer, target().fetched_ahead, a.level, write=False)
         return memory.load_lanes(a.dtype, pointer, memory.mask(a), a.level)
 
-    def _gather(self, a: Access) -> str:
+    def _gather(self, a: MemoryAccess) -> str:
         mask = self.memory.mask(a)
         if short_strides.is_short(a, self.writer.lanes):
             return short_strides.read(self.memory, a, mask)

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from functrax.backends.llvm.addresses import Access, Memory, memory_type
+from functrax.backends.llvm.addresses import Memory, MemoryAccess, memory_type
 from functrax.backends.llvm.templates import lane_order
 
 #: Strides that this is done for.
@@ -22,14 +22,14 @@ STRIDES: Final = (-1, 2, 3, 4)
 _SIZES: Final = (4, 8)
 
 
-def is_short(a: Access, lanes: int) -> bool:
+def is_short(a: MemoryAccess, lanes: int) -> bool:
     """Whether lanes so far apart are read and written in rows."""
     if a.scattered or lanes < 4 or a.stride not in STRIDES:
         return False
     return a.dtype.kind != "c" and a.dtype.itemsize in _SIZES
 
 
-def read(memory: Memory, a: Access, mask: str | None) -> str:
+def read(memory: Memory, a: MemoryAccess, mask: str | None) -> str:
     """A vector of the elements of an access, those that are masked out arbitrary."""
     w = memory.writer
     lanes, type_ = w.lanes, memory_type(a.dtype, w.lanes)
@@ -44,7 +44,7 @@ def read(memory: Memory, a: Access, mask: str | None) -> str:
     return found
 
 
-def write(memory: Memory, a: Access, name: str, mask: str | None) -> None:
+def write(memory: Memory, a: MemoryAccess, name: str, mask: str | None) -> None:
     """Write a vector to the elements of an access, but for those that are masked out."""
     w = memory.writer
     type_ = memory_type(a.dtype, w.lanes)
@@ -55,7 +55,7 @@ def write(memory: Memory, a: Access, name: str, mask: str | None) -> None:
         memory.store_lanes(row, a.dtype, place, chosen, a.level)
 
 
-def _rows(memory: Memory, a: Access) -> Iterator[tuple[str, list[int]]]:
+def _rows(memory: Memory, a: MemoryAccess) -> Iterator[tuple[str, list[int]]]:
     """Pointers to the rows, and which lane each of their elements is; -1 for none."""
     w, pointer = memory.writer, memory.first(a)
     lanes, element = w.lanes, memory_type(a.dtype)

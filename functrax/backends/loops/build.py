@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from itertools import count
 from typing import Final
 
-from functrax.backends.kernels.ir import Kernel, Reduce, Stage, Store
+from functrax.backends.kernels.ir import Kernel, LoopStage, Reduce, Store
 from functrax.backends.kernels.tiling import Tiling
 from functrax.backends.loops.tree import (
     INDEX,
@@ -90,7 +90,7 @@ def _range(k: Kernel, d: int) -> tuple[Scalar, Scalar]:
 class _Stage:
     """One stage: what it carries, and its loops."""
 
-    def __init__(self, tree: Function, kernel: Kernel, stage: Stage) -> None:
+    def __init__(self, tree: Function, kernel: Kernel, stage: LoopStage) -> None:
         self.tree, self.kernel, self.stage = tree, kernel, stage
         reductions, carries = stage.reductions, stage.carries
         b = kernel.builder

@@ -48,7 +48,7 @@ ADDRESS: Final = r"-?[\d*d]+(?: [-+] [\d*d]+)*"
 Part: TypeAlias = "str | tuple[str, str] | tuple[str, list[Part], list[Part]]"
 
 
-class Writer(Protocol):
+class TreeWriter(Protocol):
     """Knows the names of values in a text that is written."""
 
     def value(self, x: Scalar) -> str:
@@ -72,7 +72,7 @@ class Reader(Protocol):
 
 
 @record
-class Kind:
+class StatementKind:
     """A kind of field.
 
     Args:
@@ -82,7 +82,7 @@ class Kind:
     """
 
     pattern: str
-    write: Callable[[Writer, Any], str]
+    write: Callable[[TreeWriter, Any], str]
     read: Callable[[Reader, str], Any]
 
 
@@ -117,7 +117,7 @@ class Form:
         """Of the texts of such records."""
         return re.compile(_pattern(self.parts))
 
-    def write(self, writer: Writer, x: Any) -> str:
+    def write(self, writer: TreeWriter, x: Any) -> str:
         """The text of a record."""
         return "".join(_written(self.parts, writer, x))
 
@@ -136,14 +136,14 @@ class Form:
         return found
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> StatementKind:
         """Fields that are such records."""
 
         def read(reader: Reader, text: str) -> Any:
             return self.cls(**(self.read(reader, text) or {}))
 
         plain = re.sub(r"\?P<\w+>", "?:", _pattern(self.parts))
-        return Kind(plain, self.write, read)
+        return StatementKind(plain, self.write, read)
 
 
 def _pattern(parts: Sequence[Part]) -> str:
@@ -163,7 +163,7 @@ def _pattern(parts: Sequence[Part]) -> str:
     return found
 
 
-def _written(parts: Sequence[Part], writer: Writer, x: Any) -> Iterator[str]:
+def _written(parts: Sequence[Part], writer: TreeWriter, x: Any) -> Iterator[str]:
     for part in parts:
         if isinstance(part, str):
             yield part
@@ -248,9 +248,9 @@ def _numbers(text: str) -> list[int]:
     return [int(x.lstrip("d")) for x in text.split()]
 
 
-def _several(write: str, kind: str, read: str) -> Kind:
+def _several(write: str, kind: str, read: str) -> StatementKind:
     """Some values, of which a writer and a reader do something with each."""
-    return Kind(
+    return StatementKind(
         rf"{kind}(?:, {kind})*",
         lambda w, found: ", ".join([getattr(w, write)(x) for x in found]),
         lambda r, text: tuple(
@@ -260,28 +260,30 @@ def _several(write: str, kind: str, read: str) -> Kind:
 
 
 #: How fields are written, by their types and by the kinds that templates give.
-KINDS: Final[dict[str, Kind]] = {
-    "str": Kind(r"\w+", lambda w, x: x, lambda r, text: text),
-    "int": Kind(r"-?\d+", lambda w, x: str(x), lambda r, text: int(text)),
-    "np.dtype[Any]": Kind(r"\w+", lambda w, x: str(x), lambda r, text: dtypes.as_dtype(text)),
-    "IndexExpr": Kind(ADDRESS, lambda w, x: str(x), lambda r, text: address(text)),
-    "Reduction": Kind(HOW, lambda w, x: how_text(x), lambda r, text: how(text)),
-    "Scalar": Kind(_VALUE, lambda w, x: w.value(x), lambda r, text: r.value(text)),
-    "offset": Kind(_VALUE, lambda w, x: w.offset(x), lambda r, text: r.value(text)),
+KINDS: Final[dict[str, StatementKind]] = {
+    "str": StatementKind(r"\w+", lambda w, x: x, lambda r, text: text),
+    "int": StatementKind(r"-?\d+", lambda w, x: str(x), lambda r, text: int(text)),
+    "np.dtype[Any]": StatementKind(
+        r"\w+", lambda w, x: str(x), lambda r, text: dtypes.as_dtype(text)
+    ),
+    "IndexExpr": StatementKind(ADDRESS, lambda w, x: str(x), lambda r, text: address(text)),
+    "Reduction": StatementKind(HOW, lambda w, x: how_text(x), lambda r, text: how(text)),
+    "Scalar": StatementKind(_VALUE, lambda w, x: w.value(x), lambda r, text: r.value(text)),
+    "offset": StatementKind(_VALUE, lambda w, x: w.offset(x), lambda r, text: r.value(text)),
     "tuple[Scalar, ...]": _several("value", _VALUE, "value"),
     "names": _several("defined", _NAME, "defined"),
-    "tuple[int, int]": Kind(
+    "tuple[int, int]": StatementKind(
         r"d\d+ \d+", lambda w, x: f"d{x[0]} {x[1]}", lambda r, text: tuple(_numbers(text))
     ),
-    "tuple[int, ...]": Kind(
+    "tuple[int, ...]": StatementKind(
         _DIMS, lambda w, x: " ".join([f"d{d}" for d in x]), lambda r, text: tuple(_numbers(text))
     ),
-    "frozenset[int]": Kind(
+    "frozenset[int]": StatementKind(
         f"(?:{_DIMS})?",
         lambda w, x: " ".join([f"d{d}" for d in sorted(x)]),
         lambda r, text: frozenset(_numbers(text)),
     ),
-    "tuple[str, ...]": Kind(
+    "tuple[str, ...]": StatementKind(
         r"\S+",
         lambda w, x: ",".join([word.replace(" ", "-") for word in x]),
         lambda r, text: tuple([word.replace("-", " ") for word in text.split(",")]),

@@ -46,7 +46,7 @@ KEPT: Final = 256
 
 
 @record
-class Compiled:
+class CompiledCode:
     """Machine code of a kernel.
 
     Args:
@@ -62,12 +62,12 @@ class Compiled:
     key: bytes
 
     @property
-    def compiled(self) -> Compiled:
+    def compiled(self) -> CompiledCode:
         """Itself: a request that is answered already."""
         return self
 
 
-class Function(Protocol):
+class LoadedFunction(Protocol):
     """Machine code at an address."""
 
     @property
@@ -86,8 +86,8 @@ class LaunchCode:
         with these functions.
     """
 
-    kernel: Function
-    calls: tuple[tuple[int, Function], ...] = ()
+    kernel: LoadedFunction
+    calls: tuple[tuple[int, LoadedFunction], ...] = ()
 
 
 class NewRequest:
@@ -109,7 +109,7 @@ class NewRequest:
         self._lock = new_lock()
         #: What LLVM made, and in how many milliseconds; taken by `compiled`.
         self._made: tuple[bytes, float] | KeptError | None = None
-        self._done: Compiled | None = None
+        self._done: CompiledCode | None = None
 
     @property
     def waits(self) -> bool:
@@ -129,7 +129,7 @@ class NewRequest:
                     self._made = KeptError(error)
 
     @property
-    def compiled(self) -> Compiled:
+    def compiled(self) -> CompiledCode:
         """The machine code, made now if it was not.
 
         Raises:
@@ -150,7 +150,7 @@ class NewRequest:
 
 
 #: A kernel's machine code, there or still to be made.
-Request: TypeAlias = Compiled | NewRequest
+Request: TypeAlias = CompiledCode | NewRequest
 
 
 def make_all(requests: Sequence[NewRequest]) -> None:
@@ -220,8 +220,8 @@ class Machine:
 
     def __init__(self) -> None:
         self.count = 0
-        self._known: WeakValueDictionary[bytes, Compiled] = WeakValueDictionary()
-        self._recent: dict[bytes, Compiled] = {}  # the last to be used is the last
+        self._known: WeakValueDictionary[bytes, CompiledCode] = WeakValueDictionary()
+        self._recent: dict[bytes, CompiledCode] = {}  # the last to be used is the last
         self._asked: WeakValueDictionary[bytes, NewRequest] = WeakValueDictionary()
         self._lock = new_rlock()  # of all the above
 
@@ -251,7 +251,7 @@ class Machine:
             workers.add(asked)
         return asked
 
-    def known(self, key: bytes, cache: disk_cache.DiskCache) -> Compiled | None:
+    def known(self, key: bytes, cache: disk_cache.DiskCache) -> CompiledCode | None:
         """The machine code of a key, if it is in memory or on disk."""
         with self._lock:
             known = self._known.get(key)
@@ -267,7 +267,7 @@ class Machine:
             self._keep(known)
         return known
 
-    def finish(self, request: NewRequest, code: bytes, took: float) -> Compiled:
+    def finish(self, request: NewRequest, code: bytes, took: float) -> CompiledCode:
         """The machine code of a request, which is remembered and written to disk."""
         try:
             known = _loaded(request.key, code, "llvm")
@@ -282,7 +282,7 @@ class Machine:
         request.cache.put(known.key, code, about)
         return known
 
-    def _keep(self, known: Compiled) -> None:
+    def _keep(self, known: CompiledCode) -> None:
         self._known[known.key] = known
         self._recent.pop(known.key, None)
         self._recent[known.key] = known
@@ -290,13 +290,13 @@ class Machine:
             del self._recent[next(iter(self._recent))]
 
 
-def _loaded(key: bytes, code: bytes, origin: Literal["llvm", "disk"]) -> Compiled:
+def _loaded(key: bytes, code: bytes, origin: Literal["llvm", "disk"]) -> CompiledCode:
     """Object code in memory; ValueError if it cannot be loaded."""
     try:
         loaded = object_code.load(code)
     except OSError as error:
         raise _load_error(error) from error
-    return Compiled(loaded.address, loaded, origin, key)
+    return CompiledCode(loaded.address, loaded, origin, key)
 
 
 def _load_error(error: Exception) -> MachineCodeError:

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 from weakref import WeakValueDictionary
 
-from functrax.backends.reference.reference_device import Program
+from functrax.backends.reference.reference_device import ReferenceProgram
 from functrax.core.errors.source import SourceLine
 from functrax.core.errors.typed import ShapeError
 from functrax.core.ir.jaxpr import Atom, Eqn, Jaxpr, Var
@@ -47,7 +47,7 @@ class Group(Grouping):
     def reference(self, *values: Any, jaxpr: Jaxpr, name: str) -> Any:
         program = jaxpr.memo.get("reference")
         if program is None:
-            program = jaxpr.memo["reference"] = Program(jaxpr)
+            program = jaxpr.memo["reference"] = ReferenceProgram(jaxpr)
         return program(values)
 
     def jvp(self, *args: Any, **params: Any) -> NoReturn:

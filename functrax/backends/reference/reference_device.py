@@ -7,7 +7,8 @@ matrix product or a convolution is too large to be stored: windows stay strided 
 of these are contractions (``backends/reference/deferred.py``).  Raw values are NumPy arrays, NumPy
 scalars (literals) and :class:`Deferred`; nobody ever writes to any of them.
 
-Eager operations and programs (:class:`Program`) use the same rules, so they give the same bits.
+Eager operations and programs (:class:`ReferenceProgram`) use the same rules, so they give the same
+bits.
 """
 
 from __future__ import annotations
@@ -124,7 +125,7 @@ def rule_of(primitive: Primitive) -> Rule:
     return rule
 
 
-class Program:
+class ReferenceProgram:
     """A program made ready: values are dropped after their last use."""
 
     def __init__(self, jaxpr: Jaxpr) -> None:
@@ -165,7 +166,7 @@ class ReferenceDevice(Device):
     name = "reference"
 
     def compile(self, jaxpr: Jaxpr) -> Executable:
-        return Program(jaxpr)
+        return ReferenceProgram(jaxpr)
 
     def apply(self, primitive: Primitive, values: Sequence[Any], params: dict[str, Any]) -> Any:
         with np.errstate(all="ignore"):

@@ -1,8 +1,8 @@
 """What runs compiled programs: the C++ extension where there is one, or its Python twins.
 
-:func:`load` makes a :class:`~functrax.backends.executables.program.Program` callable; the rest is
-about memory and threads.  ``NATIVE`` and ``PYTHON`` are the two implementations, with the same
-names and the same behaviour; ``CURRENT`` is the one in use, and the names below are its own.
+:func:`load` makes a :class:`~functrax.backends.executables.program.RuntimeProgram` callable; the
+rest is about memory and threads.  ``NATIVE`` and ``PYTHON`` are the two implementations, with the
+same names and the same behaviour; ``CURRENT`` is the one in use, and the names below are its own.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from functrax.core import native
 from functrax.core.records import record
 
 if TYPE_CHECKING:
-    from functrax.backends.executables.program import Program
+    from functrax.backends.executables.program import RuntimeProgram
 
 #: Takes the raw inputs and the numbers of those donated; returns the results.
 Loaded = Callable[..., list[Any]]
@@ -42,7 +42,7 @@ class Runtime:
 
     name: str
     buffer: type[Any]
-    load: Callable[[Program], Loaded]
+    load: Callable[[RuntimeProgram], Loaded]
     pool_stats: Callable[[], PoolStats]
     pool_reset_peak: Callable[[], None]
     pool_trim: Callable[..., None]
@@ -52,7 +52,7 @@ class Runtime:
     set_num_threads: Callable[[int], None]
 
 
-def _load_in_python(program: Program) -> Loaded:
+def _load_in_python(program: RuntimeProgram) -> Loaded:
     from functrax.backends.runtime.executor import Executable  # imported with the first program
 
     return Executable(program)
@@ -81,7 +81,7 @@ def _native() -> Runtime | None:
     extension.pool_limit(cached)
     extension.pool_most(most)
 
-    def load(program: Program) -> Loaded:
+    def load(program: RuntimeProgram) -> Loaded:
         from functrax.backends.executables.program_encoding import encode
 
         loaded: Loaded = extension.Executable(encode(program), program)

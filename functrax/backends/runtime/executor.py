@@ -1,8 +1,9 @@
 """Running compiled programs: the Python twin of ``backends/native/executor.cpp``.
 
-A :class:`~functrax.backends.executables.program.Program` enters; an :class:`Executable` leaves,
-which takes one raw value for each input and returns a :class:`Buffer` for each result.  A run has
-one *frame* per program, the list of the addresses of its slots, and one block of memory, the arena.
+A :class:`~functrax.backends.executables.program.RuntimeProgram` enters; an :class:`Executable`
+leaves, which takes one raw value for each input and returns a :class:`Buffer` for each result.  A
+run has one *frame* per program, the list of the addresses of its slots, and one block of memory,
+the arena.
  The programs inside loops and branches get their frames from the instruction that runs them.
 
 Runs share nothing, so one executable may run in several threads at once.
@@ -21,16 +22,16 @@ import numpy as np
 
 from functrax.backends.executables.memory_plan import workspace
 from functrax.backends.executables.program import (
-    Cond,
-    Copy,
+    CondInstruction,
+    CopyInstruction,
     HostCall,
     Instruction,
     Launch,
-    Loop,
-    Program,
-    Scan,
+    LoopInstruction,
+    RuntimeProgram,
+    ScanInstruction,
     Slot,
-    While,
+    WhileInstruction,
     all_programs,
     first_carry,
 )
@@ -66,7 +67,7 @@ class Executable:
 
     __slots__ = ("observer", "program")
 
-    def __init__(self, program: Program, observer: Observer | None = None) -> None:
+    def __init__(self, program: RuntimeProgram, observer: Observer | None = None) -> None:
         self.program = program
         self.observer = observer
 
@@ -120,7 +121,7 @@ class Executable:
         return results
 
 
-def _read_inputs(program: Program, values: Sequence[Any], frame: Frame) -> list[Any]:
+def _read_inputs(program: RuntimeProgram, values: Sequence[Any], frame: Frame) -> list[Any]:
     """Fill in the addresses of the inputs; returns what keeps them there."""
     kept = []
     for place, value in zip(program.inputs, values):
@@ -142,7 +143,11 @@ _OWNED: Final = _references([object()], 0) + 1  # by the values, and by one arra
 
 
 def _results(
-    program: Program, values: Sequence[Any], kept: list[Any], donated: Sequence[int], frame: Frame
+    program: RuntimeProgram,
+    values: Sequence[Any],
+    kept: list[Any],
+    donated: Sequence[int],
+    frame: Frame,
 ) -> list[Any]:
     """Memory for the results: of donated inputs, or new."""
     sources = {j: i for j, i in program.aliases if i in donated}
@@ -191,7 +196,7 @@ class _Run:
     def __init__(
         self,
         owner: Any,
-        program: Program,
+        program: RuntimeProgram,
         events: list[Event] | None,
         observer: Observer | None,
     ) -> None:
@@ -201,7 +206,7 @@ class _Run:
         counted = () if events is None else all_programs(program)
         self._numbers = {p: n for n, p in enumerate(counted)}
 
-    def prepare(self, program: Program, frame: Frame, arena: int) -> None:
+    def prepare(self, program: RuntimeProgram, frame: Frame, arena: int) -> None:
         """Fill in the addresses of what stays where it is: temporaries and constants."""
         frame.append(arena)
         for n, slot in enumerate(program.slots):
@@ -210,7 +215,7 @@ class _Run:
             elif slot.value is not None:
                 frame[n] = slot.value.ctypes.data if slot.nbytes else NOWHERE
 
-    def program(self, program: Program, frame: Frame) -> None:
+    def program(self, program: RuntimeProgram, frame: Frame) -> None:
         """Run a program whose inputs and outputs have got their addresses."""
         for n, slot in enumerate(program.slots):
             if slot.shares >= 0:
@@ -252,9 +257,9 @@ class _Run:
             case HostCall():
                 inputs = self._views(x.inputs, slots, frame, readonly=True)
                 adapter(x)(inputs, self._views(x.outputs, slots, frame, readonly=False))
-            case Copy():
+            case CopyInstruction():
                 _copy(frame[x.target], frame[x.source], slots[x.source].nbytes)
-            case Cond():
+            case CondInstruction():
                 self._cond(x, slots, frame, place)
             case _:
                 _LoopRun(self, x, slots, frame, place).run()
@@ -281,13 +286,13 @@ class _Run:
 
         thread_pool.parallel_for(some, cost, 1, cost)
 
-    def _cond(self, x: Cond, slots: Sequence[Slot], frame: Frame, place: int) -> None:
+    def _cond(self, x: CondInstruction, slots: Sequence[Slot], frame: Frame, place: int) -> None:
         index = int(view_memory(frame[x.index], (), slots[x.index].dtype, self))
         branch = x.branches[min(max(index, 0), len(x.branches) - 1)]
         inner = self.inner_frame(branch, [frame[s] for s in x.operands], place)
         self.inner(branch, inner, [frame[s] for s in x.outputs])
 
-    def inner_frame(self, program: Program, inputs: Sequence[int], arena: int) -> Frame:
+    def inner_frame(self, program: RuntimeProgram, inputs: Sequence[int], arena: int) -> Frame:
         """A frame with these addresses for the first inputs."""
         frame = [0] * len(program.slots)
         self.prepare(program, frame, arena)
@@ -295,7 +300,7 @@ class _Run:
             frame[slot] = address
         return frame
 
-    def inner(self, program: Program, frame: Frame, targets: Sequence[int]) -> None:
+    def inner(self, program: RuntimeProgram, frame: Frame, targets: Sequence[int]) -> None:
         """Run a program inside an instruction; its results go to ``targets``."""
         slots = program.slots
         for n, place in enumerate(program.outputs):
@@ -309,7 +314,9 @@ class _Run:
 class _LoopRun:
     """A run of a loop: where the parts of its carry are now, and where they go next."""
 
-    def __init__(self, run: _Run, x: Loop, slots: Sequence[Slot], frame: Frame, place: int) -> None:
+    def __init__(
+        self, run: _Run, x: LoopInstruction, slots: Sequence[Slot], frame: Frame, place: int
+    ) -> None:
         self._run, self._x, self._slots, self._frame = run, x, slots, frame
         space, count = workspace(x, slots), len(x.carry)
         self._sizes = [slots[s].nbytes for s in x.carry]
@@ -328,14 +335,14 @@ class _LoopRun:
 
     def run(self) -> None:
         """Run the loop to its end."""
-        if isinstance(self._x, While):
+        if isinstance(self._x, WhileInstruction):
             self._while(self._x)
         else:
             self._scan(self._x)
         for k, place in enumerate(self._first):
             self._move(k, place)
 
-    def _while(self, x: While) -> None:
+    def _while(self, x: WhileInstruction) -> None:
         run, frame = self._run, self._frame
         test = run.inner_frame(x.cond, [frame[s] for s in x.cond_consts], self._arena)
         body = run.inner_frame(x.body, [frame[s] for s in x.body_consts], self._arena)
@@ -348,7 +355,7 @@ class _LoopRun:
             places = zip(self._first, self._second, self._now)
             self._step(body, [b if now == a else a for a, b, now in places])
 
-    def _scan(self, x: Scan) -> None:
+    def _scan(self, x: ScanInstruction) -> None:
         """Run the body, such that the last time writes the carry to its place."""
         frame, slots, count = self._frame, self._slots, x.length
         inner = self._run.inner_frame(x.body, [frame[s] for s in x.consts], self._arena)

@@ -43,7 +43,7 @@ class Span(NamedTuple):
     facts: dict[str, Any]
 
 
-class Call(NamedTuple):
+class CallEvent(NamedTuple):
     """A call of a jitted function, from the arguments to the results."""
 
     function: Any
@@ -77,7 +77,7 @@ class Recording:
     """
 
     spans: list[Span] = field(default_factory=list)
-    calls: list[Call] = field(default_factory=list)
+    calls: list[CallEvent] = field(default_factory=list)
     runs: list[Run] = field(default_factory=list)
     begin: int = 0
     end: int = 0
@@ -109,7 +109,7 @@ class Recorder:
         found, self._recording = self._recording, Recording()
         if native.extension is not None:
             calls, runs, left_out = native.extension.recorder_stop()
-            found.calls += map(Call._make, calls)
+            found.calls += map(CallEvent._make, calls)
             found.runs += map(Run._make, runs)
             found.left_out += left_out
         found.end = time.perf_counter_ns()
@@ -128,7 +128,7 @@ class Recorder:
         """A call of a jitted function by this thread that ends now."""
         if len(self._recording.calls) < _MOST:
             self._recording.calls.append(
-                Call(function, threading.get_ident(), begin, time.perf_counter_ns())
+                CallEvent(function, threading.get_ident(), begin, time.perf_counter_ns())
             )
 
     def add_run(self, program: Any, begin: int, events: list[Event]) -> None:
@@ -138,12 +138,12 @@ class Recorder:
             now = time.perf_counter_ns()
             runs.append(Run(program, threading.get_ident(), begin, now, events))
 
-    def span(self, kind: str, name: str, **facts: Any) -> Block:
+    def span(self, kind: str, name: str, **facts: Any) -> SpanContext:
         """Records a block, with the user's line that it was entered from."""
-        return Block(self, kind, name, facts)
+        return SpanContext(self, kind, name, facts)
 
 
-class Block:
+class SpanContext:
     """See :meth:`Recorder.span`."""
 
     def __init__(self, recorder: Recorder, kind: str, name: str, facts: dict[str, Any]) -> None:

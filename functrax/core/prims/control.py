@@ -4,7 +4,7 @@ The primitives are in ``transforms/control``, for their rules need the transform
 derive from those here, which say what their parameters mean.  The compiler's own groups
 (``backends/passes/groups.py``) are :class:`Grouping`.
 
-Start at :class:`Loop`.
+Start at :class:`LoopPrimitive`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from functrax.core.ir.jaxpr import Eqn, Jaxpr
 from functrax.core.tracing.primitive import HigherOrder
 
 
-class Loop(HigherOrder):
+class LoopPrimitive(HigherOrder):
     """Runs a program many times, each time on what the time before gave (the *carry*)."""
 
     @abstractmethod
@@ -33,7 +33,7 @@ class Loop(HigherOrder):
         """How many values an equation of it carries."""
 
 
-class ScanLoop(Loop):
+class ScanLoop(LoopPrimitive):
     """Runs ``jaxpr`` ``length`` times.
 
     Operands are ``num_consts`` constants, ``num_carry`` carried values, and arrays of which each
@@ -53,7 +53,7 @@ class ScanLoop(Loop):
         return number
 
 
-class WhileLoop(Loop):
+class WhileLoop(LoopPrimitive):
     """Runs ``body`` as long as ``cond`` holds.
 
     Operands are ``cond_consts`` constants of the condition, ``body_consts`` of the body, and the

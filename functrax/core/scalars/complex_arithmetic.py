@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from functrax.core.scalars.scalar import Builder, Scalar
 
 
-class Range(NamedTuple):
+class SquareRange(NamedTuple):
     """Where squares of a float dtype neither overflow nor underflow, and how to get there.
 
     Attributes:
@@ -36,8 +36,8 @@ class Range(NamedTuple):
 
 
 _RANGES: Final = {
-    dtypes.float32: Range(2.0**60, -68, 2.0**-50, 100),
-    dtypes.float64: Range(2.0**500, -516, 2.0**-460, 600),
+    dtypes.float32: SquareRange(2.0**60, -68, 2.0**-50, 100),
+    dtypes.float64: SquareRange(2.0**500, -516, 2.0**-460, 600),
 }
 
 
@@ -56,7 +56,7 @@ class Scaled(NamedTuple):
     im: Scalar
     large: Scalar
     small: Scalar
-    range: Range
+    range: SquareRange
 
     def back(self, b: Builder, x: Scalar, part: int = 1) -> Scalar:
         """``x`` over the power of 4, or over its square root for ``part`` 2."""

@@ -2,7 +2,7 @@
 
 The compiler's work on one program is repeated for another one that differs in sizes alone without
 doing it again: it is done once with :class:`Recorded` numbers in place of the sizes.  Each of them
-has the value that it stands for, so all goes as it would with that; and its :class:`Recording`
+has the value that it stands for, so all goes as it would with that; and its :class:`SizeRecording`
 keeps, in order,
 
 - every number that was computed from others, by which function;
@@ -17,8 +17,8 @@ apart by their hashes, and literals are told apart by being other objects.  So w
 that were hashed, or are literals, are equal is an answer too, and which of them are equal to the
 plain ones of the program.
 
-Start at :class:`Recording`; :meth:`Recording.replay` writes down, as a function of Python, what
-numbers follow from others and whether the answers are the same.
+Start at :class:`SizeRecording`; :meth:`SizeRecording.replay` writes down, as a function of Python,
+what numbers follow from others and whether the answers are the same.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _PLAIN: Final = (int, float, np.generic)
 _count: Final = itertools.count()
 
 
-class Recording:
+class SizeRecording:
     """What was computed from some numbers, and asked about them, so far.
 
     Args:
@@ -265,7 +265,7 @@ def plain(x: Any) -> Any:
     return x.value if type(x) is Recorded else x
 
 
-def recording_of(numbers: Sequence[Any]) -> Recording | None:
+def recording_of(numbers: Sequence[Any]) -> SizeRecording | None:
     """The recording that some of the numbers belong to, if it is open."""
     for x in numbers:
         if type(x) is Recorded:
@@ -361,7 +361,7 @@ class Recorded:
 
     __slots__ = ("__weakref__", "number", "recording", "value")
 
-    def __init__(self, recording: Recording, number: int, value: Any) -> None:
+    def __init__(self, recording: SizeRecording, number: int, value: Any) -> None:
         self.recording = recording
         self.number = number
         self.value = value

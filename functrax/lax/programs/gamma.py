@@ -39,7 +39,7 @@ FIRST_NODE, NODES, STEP = -44, 90, 1 / 12
 _MOST_TERMS: Final = 3000
 
 
-class Tail(NamedTuple):
+class GammaTail(NamedTuple):
     """P or Q, and its derivative by ``a``, over ``x^a exp(-x) / gamma(a + 1)``; whether it is Q."""
 
     value: Any
@@ -191,7 +191,7 @@ def _quadrature(a: Any, x: Any, here: Any, slopes: bool) -> tuple[Any, Any]:
     return scale * value, scale * more[0] if slopes else None
 
 
-def _over_factor(a: Any, x: Any, here: Any, exact: bool, slopes: bool) -> Tail:
+def _over_factor(a: Any, x: Any, here: Any, exact: bool, slopes: bool) -> GammaTail:
     """The tail that is cheap and exact at ``(a, x)``, both finite and positive, over the factor."""
     by_quadrature = a >= QUADRATURE_FROM
     by_series = ~by_quadrature & ((x <= 1.1) | (x <= a))
@@ -205,7 +205,7 @@ def _over_factor(a: Any, x: Any, here: Any, exact: bool, slopes: bool) -> Tail:
 
     slope = chosen(summed[1], taken[1], measured[1]) if slopes else None
     upper = by_fraction | (by_quadrature & (x >= a))
-    return Tail(chosen(summed[0], taken[0], measured[0]), slope, upper)
+    return GammaTail(chosen(summed[0], taken[0], measured[0]), slope, upper)
 
 
 def _inside(a: Any, x: Any) -> tuple[Any, Any, Any]:

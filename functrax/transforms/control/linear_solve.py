@@ -6,7 +6,7 @@ transpose ``A^T ct_b = ct_x``.  How the system is solved is never looked at.
 The primitive's programs are ``A``, ``solve`` and, if there is a transposed solve, ``A^T`` and that;
 each takes constants of its own and then vectors.  Its operands are all constants and then ``b``.
 
-Start at :func:`custom_linear_solve`; the primitive is :class:`LinearSolve`.
+Start at :func:`custom_linear_solve`; the primitive is :class:`CustomLinearSolve`.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ class Solve(HigherOrder):
         return _solve_alone(params["programs"], params["num_consts"])
 
 
-class LinearSolve(Solve):
+class CustomLinearSolve(Solve):
     """``solve(b)``, whose first results ``x`` solve ``A x = b``; others are auxiliary."""
 
     name = "custom_linear_solve"
@@ -189,7 +189,7 @@ def _difference(a: Value | None, b: Value | None) -> Value | None:
     return neg.bind(b) if a is None else sub.bind(a, b)
 
 
-linear_solve_p = LinearSolve()
+linear_solve_p = CustomLinearSolve()
 
 
 class Vectors:

@@ -6,7 +6,7 @@ parameter ``checkpoints`` says how many carries reverse mode may save.
 Forward mode carries tangents beside the carries.  Reverse mode is in
 ``transforms/control/while_backward.py``.
 
-Start at :class:`While`; the user's functions are in ``transforms/control/user_loops.py``.
+Start at :class:`WhilePrimitive`; the user's functions are in ``transforms/control/user_loops.py``.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def _check_no_checks_within(body: Jaxpr) -> None:
         )
 
 
-class While(WhileLoop):
+class WhilePrimitive(WhileLoop):
     """While ``cond(carries)`` holds, ``carries = body(carries)``."""
 
     name = "while"
@@ -331,7 +331,7 @@ def _stepping_by_element(step: Derived, test: Derived, num_body: int, num_cond: 
     return Derived(jaxpr, (*step.consts, *test.consts), ())
 
 
-while_p = While()
+while_p = WhilePrimitive()
 
 
 def run_while(

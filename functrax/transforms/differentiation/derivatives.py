@@ -44,7 +44,7 @@ from functrax.transforms.arguments.flat import (
 )
 from functrax.transforms.arguments.inspect_types import type_of
 from functrax.transforms.differentiation import cached_linearization
-from functrax.transforms.differentiation.linear_functions import Linearized, Signature
+from functrax.transforms.differentiation.linear_functions import Linearized, LinearSignature
 from functrax.transforms.differentiation.tangents import check_tangents, cotangents, with_zeros
 from functrax.transforms.interpreters.forward import JVPTracer, jvp_flat
 from functrax.transforms.interpreters.linearize import PartialTrace, Tape
@@ -389,7 +389,7 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any) -> Callable[..., An
                 got=f"{_shown(avals)} -> {_shown(out_avals)}",
                 fix="example arguments of the dtype that the function is linear in",
             )
-    signature = Signature(
+    signature = LinearSignature(
         flat_fun.__name__, tree_flatten(primals)[1], avals, flat_fun.out_tree, out_avals
     )
     return Partial(functools.partial(_transposed, jaxpr, signature), consts)
@@ -400,7 +400,7 @@ def _shown(avals: Sequence[ShapedArray]) -> str:
 
 
 @boundary
-def _transposed(jaxpr: Jaxpr, signature: Signature, consts: Sequence[Any], ct: Any) -> Any:
+def _transposed(jaxpr: Jaxpr, signature: LinearSignature, consts: Sequence[Any], ct: Any) -> Any:
     """The transpose of a linear program of a cotangent."""
     given = check_tangents(
         "linear_transpose", "cotangent", ct, signature.out_tree, signature.out_avals

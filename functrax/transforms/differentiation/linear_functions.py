@@ -38,7 +38,7 @@ from functrax.transforms.interpreters.linearize import Tape, linearize_flat
 from functrax.transforms.interpreters.transpose import backward
 
 
-class Signature:
+class LinearSignature:
     """Trees and types of a function's arguments and results; of tangents, too."""
 
     __slots__ = ("in_avals", "in_tree", "name", "out_avals", "out_tree")
@@ -92,8 +92,10 @@ class Linearized:
         """The transpose of the derivative."""
         return VJPFunction(self._signature(), self.tape, self.primals)
 
-    def _signature(self) -> Signature:
-        return Signature(self.name, self.in_tree, self.in_avals, self.out_tree, self.out_avals)
+    def _signature(self) -> LinearSignature:
+        return LinearSignature(
+            self.name, self.in_tree, self.in_avals, self.out_tree, self.out_avals
+        )
 
 
 def _residuals(given: Iterable[Any], avals: Sequence[ShapedArray], what: str) -> list[Value]:
@@ -121,14 +123,14 @@ class LinearizedFunction(Partial[Any]):
 
     __slots__ = ("_detached", "_signature", "_tape", "_values")
 
-    _signature: Signature
+    _signature: LinearSignature
     _tape: Tape | None
     _detached: DetachedTape | None
     _values: Sequence[Any]
 
     def __new__(
         cls,
-        signature: Signature,
+        signature: LinearSignature,
         tape: Tape | None,
         detached: DetachedTape | None,
         values: Sequence[Any],
@@ -187,7 +189,7 @@ class LinearizedFunction(Partial[Any]):
         )
 
 
-def _apply(jaxpr: Jaxpr, signature: Signature, detached: DetachedTape, *args: Any) -> Any:
+def _apply(jaxpr: Jaxpr, signature: LinearSignature, detached: DetachedTape, *args: Any) -> Any:
     count = len(detached.avals)
     values = _residuals(args[:count], detached.avals, "linearize")
     return signature.push(detached.attached(values), args[count:])
@@ -243,7 +245,9 @@ class VJPFunction:
         "_opaque_residuals",
     )
 
-    def __init__(self, signature: Signature, tape: Tape | None, primals: Sequence[Value]) -> None:
+    def __init__(
+        self, signature: LinearSignature, tape: Tape | None, primals: Sequence[Value]
+    ) -> None:
         self._signature = signature
         self._tape: Tape | None = tape
         self._args_res: Any = primals  # until it is split: the flat primals

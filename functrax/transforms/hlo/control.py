@@ -16,7 +16,7 @@ from functrax.core.types.aval import ShapedArray
 from functrax.transforms.control.cond import Cond
 from functrax.transforms.control.linear_solve import Solve, split_consts
 from functrax.transforms.control.scan import Scan, split_three
-from functrax.transforms.control.while_loop import While
+from functrax.transforms.control.while_loop import WhilePrimitive
 from functrax.transforms.hlo.computations.computation import Computation, Node
 from functrax.transforms.hlo.equations import callable_computation, write_jaxpr
 from functrax.transforms.hlo.rules import rule
@@ -69,7 +69,7 @@ def cond(w: Computation, eqn: Eqn, operands: list[Node]) -> list[Node]:
     return w.members(out)
 
 
-@rule(While)
+@rule(WhilePrimitive)
 def while_(w: Computation, eqn: Eqn, operands: list[Node]) -> list[Node]:
     """A loop over a tuple of the constants of condition and body, and the values carried."""
     p = eqn.params

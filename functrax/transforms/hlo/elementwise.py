@@ -29,7 +29,12 @@ from functrax.core.types.aval import ShapedArray
 from functrax.transforms.hlo.complex_inverses import INVERSES
 from functrax.transforms.hlo.computations.computation import Computation, Node
 from functrax.transforms.hlo.computations.opcodes import OPCODES
-from functrax.transforms.hlo.computations.views import Product, remember, view_of, with_precision_of
+from functrax.transforms.hlo.computations.views import (
+    ProductView,
+    remember,
+    view_of,
+    with_precision_of,
+)
 from functrax.transforms.hlo.equations import write_function, write_jaxpr
 from functrax.transforms.hlo.rules import rule, unavailable
 from functrax.transforms.hlo.scalars import load, write_scalars
@@ -68,7 +73,7 @@ def multiply(w: Computation, eqn: Eqn, operands: list[Node]) -> Node:
     left, right = operands
     asked = view_of(w, left).precision or view_of(w, right).precision
     out = w.alias(out) if asked else out
-    w.views[out] = Product(left, right)
+    w.views[out] = ProductView(left, right)
     return out
 
 

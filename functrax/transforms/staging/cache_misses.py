@@ -12,7 +12,7 @@ from typing import Any, Final
 from functrax.core.errors.source import SourceLine
 from functrax.core.options.config import context_values
 from functrax.core.types.aval import ShapedArray
-from functrax.transforms.staging.traces import Signature, argument_names
+from functrax.transforms.staging.traces import TraceSignature, argument_names
 
 _DOCS: Final = "https://docs.jax.dev/en/latest/type_promotion.html#weak-types"
 _log: Final = logging.getLogger("functrax.jit")
@@ -24,8 +24,8 @@ def explain_miss(
     function: Callable[..., Any],
     name: str,
     where: SourceLine | None,
-    signature: Signature,
-    earlier: Sequence[Signature],
+    signature: TraceSignature,
+    earlier: Sequence[TraceSignature],
 ) -> None:
     """Log why a function is traced.
 
@@ -59,14 +59,14 @@ def _new_function(function: Callable[..., Any]) -> list[str]:
 
 
 def _differences(
-    function: Callable[..., Any], signature: Signature, earlier: Sequence[Signature]
+    function: Callable[..., Any], signature: TraceSignature, earlier: Sequence[TraceSignature]
 ) -> list[str]:
     """How a signature differs from the one before that is most like it."""
     found = [_from(function, signature, before) for before in reversed(earlier)]
     return min(found, key=len)
 
 
-def _from(function: Callable[..., Any], now: Signature, before: Signature) -> list[str]:
+def _from(function: Callable[..., Any], now: TraceSignature, before: TraceSignature) -> list[str]:
     lines = []
     if now.tree != before.tree:
         lines.append(f"different input pytree: now {now.tree} and before {before.tree}")
@@ -95,7 +95,7 @@ def _from(function: Callable[..., Any], now: Signature, before: Signature) -> li
     return lines or ["nothing differs, but the program was not kept"]
 
 
-def _static(signature: Signature) -> str:
+def _static(signature: TraceSignature) -> str:
     positional, named = signature.static
     found = [f"{i}: {x.value!r}" for i, x in positional]
     return ", ".join(found + [f"{name}={x.value!r}" for name, x in named]) or "none"

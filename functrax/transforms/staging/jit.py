@@ -45,10 +45,10 @@ from functrax.transforms.staging.jit_shardings import (
     check_options,
 )
 from functrax.transforms.staging.traces import (
-    Signature,
     Traced,
     TraceRecord,
     TraceReport,
+    TraceSignature,
     compiles,
     planned,
     reports,
@@ -230,7 +230,7 @@ class Jitted(JitCaller):
             )
         self._misses += 1
         begin = time.perf_counter()
-        signature = Signature(*key)
+        signature = TraceSignature(*key)
         flat_fun = FlatFunction(self._roles.merge(self._fun, signature.static), signature.tree)
         name = flat_fun.__name__ = self._name
         with monitoring.timed(monitoring.TRACE, name):
@@ -327,7 +327,7 @@ class Jitted(JitCaller):
             return outs
 
         places = Places(self._shardings, leaves, self._roles.donated_leaves(args, kwargs))
-        return TracedFunction(self._name, self._fun, traced, Signature(*key), bind, places)
+        return TracedFunction(self._name, self._fun, traced, TraceSignature(*key), bind, places)
 
     def dynamic(
         self, args: tuple[Any, ...], kwargs: dict[str, Any]

@@ -28,7 +28,7 @@ from functrax.core.tracing.primitive import Value
 from functrax.transforms.arguments.flat import flatten_args
 from functrax.transforms.staging.jit_shardings import check_options
 from functrax.transforms.staging.staged import Places, StagedFunction
-from functrax.transforms.staging.traces import Signature, Traced, argument_names
+from functrax.transforms.staging.traces import Traced, TraceSignature, argument_names
 
 if TYPE_CHECKING:
     from functrax.transforms.hlo.hlo_module import HloProgram
@@ -70,7 +70,7 @@ class Lowered(StagedFunction):
     name: str
     function: Callable[..., Any] = field(repr=False)
     traced: Traced = field(repr=False)
-    signature: Signature = field(repr=False)
+    signature: TraceSignature = field(repr=False)
     bind: Callable[[Sequence[Value]], Sequence[Value]] = field(repr=False)
     places: Places = field(repr=False)
 

@@ -13,7 +13,7 @@ from functrax.core.records import record
 from functrax.core.types.aval import ShapedArray
 from functrax.transforms.arguments.types_of_arrays import ShapeDtypeStruct
 from functrax.transforms.staging.jit_shardings import CallShardings
-from functrax.transforms.staging.traces import Signature, Traced
+from functrax.transforms.staging.traces import Traced, TraceSignature
 
 
 @record
@@ -82,7 +82,7 @@ class StagedFunction:
     """What is known of a function at each stage: trees and types of arguments and results."""
 
     traced: Traced
-    signature: Signature
+    signature: TraceSignature
     places: Places
 
     @property

@@ -20,7 +20,7 @@ import numpy as np
 
 from functrax.backends.cpu import CpuDevice
 from functrax.backends.device import Executable, current_device
-from functrax.backends.executables.program import Cond, Program, Scan
+from functrax.backends.executables.program import CondInstruction, RuntimeProgram, ScanInstruction
 from functrax.backends.executables.program_builder import ProgramBuilder
 from functrax.backends.runtime.choice import load
 from functrax.core.arrays.array import ConcreteArray
@@ -253,7 +253,7 @@ def _compiled(step: _Step, num_carry: int, length: int) -> _Loop:
     ]
     consts_slots, carry_slots = tuple(inputs[:first]), tuple(inputs[first:first_row])
     rows = tuple(inputs[first_row:])
-    outer.add(Scan(program, length, consts_slots, carry_slots, rows, tuple(outputs)))
+    outer.add(ScanInstruction(program, length, consts_slots, carry_slots, rows, tuple(outputs)))
     avals = traced.jaxpr.out_avals
     results = [
         a if n < num_carry else ShapedArray((length, *a.shape), a.dtype, a.weak_type)
@@ -271,8 +271,12 @@ def _num_rows(step: _Step, num_carry: int) -> int:
 
 
 def _with_batch(
-    step: Program, maker: Program, num_consts: int, num_carry: int, num_maker_consts: int
-) -> Program:
+    step: RuntimeProgram,
+    maker: RuntimeProgram,
+    num_consts: int,
+    num_carry: int,
+    num_maker_consts: int,
+) -> RuntimeProgram:
     """A program that makes a batch, and then the step.
 
     Its inputs are the constants of the step, those of the maker, the data, the carry, the number.
@@ -280,14 +284,14 @@ def _with_batch(
     whole = ProgramBuilder(step.name)
     zero = whole.const(np.int32(0))
 
-    def inputs(program: Program, begin: int, end: int) -> list[int]:
+    def inputs(program: RuntimeProgram, begin: int, end: int) -> list[int]:
         slots = [program.slots[s] for s in program.inputs[begin:end]]
         return [whole.input(s.shape, s.dtype) for s in slots]
 
-    def call(program: Program, operands: Sequence[int]) -> list[int]:
+    def call(program: RuntimeProgram, operands: Sequence[int]) -> list[int]:
         slots = [program.slots[s] for s in program.outputs]
         results = [whole.value(s.shape, s.dtype) for s in slots]
-        whole.add(Cond(zero, (program,), tuple(operands), tuple(results)))
+        whole.add(CondInstruction(zero, (program,), tuple(operands), tuple(results)))
         return results
 
     last = len(maker.inputs) - 1

@@ -16,7 +16,7 @@ from functrax.core.pytree.operations import tree_unflatten
 from functrax.core.records import field, record
 from functrax.core.tracing.primitive import Value
 from functrax.transforms.staging.staged import Places, StagedFunction
-from functrax.transforms.staging.traces import Signature, Traced
+from functrax.transforms.staging.traces import Traced, TraceSignature
 
 if TYPE_CHECKING:
     from functrax.transforms.staging.lowered import Lowered
@@ -39,7 +39,7 @@ class TracedFunction(StagedFunction):
     fun_name: str
     function: Callable[..., Any] = field(repr=False)
     traced: Traced = field(repr=False)
-    signature: Signature = field(repr=False)
+    signature: TraceSignature = field(repr=False)
     bind: Callable[[Sequence[Value]], Sequence[Value]] = field(repr=False)
     places: Places = field(repr=False)
 

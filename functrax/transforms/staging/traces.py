@@ -1,8 +1,9 @@
 """What a jitted function remembers of its traces, and why there was more than one.
 
-A :class:`Signature` is all that a trace depends on; a :class:`Traced` is what it gave.  The history
-of a function is a list of :class:`TraceRecord`; :func:`reports` says of each why the program could
-not be taken from an earlier one: in what the signature differs from the most similar one before.
+A :class:`TraceSignature` is all that a trace depends on; a :class:`Traced` is what it gave.  The
+history of a function is a list of :class:`TraceRecord`; :func:`reports` says of each why the
+program could not be taken from an earlier one: in what the signature differs from the most similar
+one before.
 
 Start at :func:`reports`.
 """
@@ -26,7 +27,7 @@ from functrax.transforms.arguments.flat import positional_names, signature_of
 from functrax.transforms.arguments.static_args import StaticKey
 
 
-class Signature(NamedTuple):
+class TraceSignature(NamedTuple):
     """What a trace depends on.
 
     Args:
@@ -76,7 +77,7 @@ class TraceRecord:
       kept: whether the program was remembered; it is not if it closes over traced values.
     """
 
-    signature: Signature
+    signature: TraceSignature
     jaxpr: weakref.ref[Jaxpr]
     where: SourceLine | None
     milliseconds: float
@@ -191,7 +192,7 @@ def reports(history: Sequence[TraceRecord], function: Callable[..., Any]) -> lis
     return out
 
 
-def _guards(signature: Signature, function: Callable[..., Any]) -> tuple[str, ...]:
+def _guards(signature: TraceSignature, function: Callable[..., Any]) -> tuple[str, ...]:
     """What a call is tested for before a program is used."""
     names = argument_names(function, signature)
     types = [f"{name} is {x.str_short()}" for name, x in zip(names, signature.avals, strict=True)]
@@ -262,7 +263,7 @@ def _static_arguments(
     return {**positional, **{name: text(x) for name, x in key[1]}}
 
 
-def argument_names(function: Callable[..., Any], signature: Signature) -> list[str]:
+def argument_names(function: Callable[..., Any], signature: TraceSignature) -> list[str]:
     """What the traced leaves of the arguments are called: ``x``, ``params['w']``."""
     (args, kwargs), _ = filled(signature.tree)
     tops = _top_names(signature_of(function), {i for i, _ in signature.static[0]}, len(args))

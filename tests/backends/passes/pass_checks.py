@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from functrax.backends.passes.rewrites import Rewrites
-from functrax.backends.reference.reference_device import Program
+from functrax.backends.reference.reference_device import ReferenceProgram
 from functrax.core.ir.jaxpr import Jaxpr
 from functrax.core.syntax.parsing import parse_jaxpr
 from functrax.core.syntax.verify import verify
@@ -39,7 +39,7 @@ def unchanged(run: Callable[[Jaxpr, Rewrites], Jaxpr], text: str) -> None:
 
 def run_reference(jaxpr: Jaxpr, values: Sequence[Any]) -> list[np.ndarray[Any, Any]]:
     """The results on the reference device."""
-    return [np.asarray(x) for x in Program(jaxpr)(list(values))]
+    return [np.asarray(x) for x in ReferenceProgram(jaxpr)(list(values))]
 
 
 def draw(jaxpr: Jaxpr, seed: int = 0) -> list[np.ndarray[Any, Any]]:

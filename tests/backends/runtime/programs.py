@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from functrax.backends.executables.program import Aliases, HostCall, Program, Scan
+from functrax.backends.executables.program import Aliases, HostCall, RuntimeProgram, ScanInstruction
 from functrax.backends.executables.program_builder import ProgramBuilder
 
 F32 = np.dtype(np.float32)
@@ -35,7 +35,7 @@ def function_program(
     functions: Sequence[tuple[Callable[..., Any], Type] | int],
     aliases: Aliases = (),
     name: str = "inner",
-) -> Program:
+) -> RuntimeProgram:
     """A program whose results are functions of all inputs, or (a number) an input as it is."""
     b = ProgramBuilder(name)
     slots = [b.input(*t) for t in inputs]
@@ -45,7 +45,7 @@ def function_program(
 
 def counted(
     b: ProgramBuilder,
-    body: Program,
+    body: RuntimeProgram,
     numbers: range,
     consts: tuple[int, ...],
     carry: tuple[int, ...],
@@ -53,4 +53,4 @@ def counted(
 ) -> None:
     """A loop whose body gets a number of a range, an int32, behind its carry."""
     given = b.const(np.array(numbers, np.int32))
-    b.add(Scan(body, len(numbers), consts, carry, (given,), outputs))
+    b.add(ScanInstruction(body, len(numbers), consts, carry, (given,), outputs))

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from functrax.backends.executables.program import (
-    Cond,
-    Copy,
+    CondInstruction,
+    CopyInstruction,
     HostCall,
-    Program,
-    Scan,
-    While,
+    RuntimeProgram,
+    ScanInstruction,
+    WhileInstruction,
     all_programs,
 )
 from functrax.backends.executables.program_builder import ProgramBuilder
@@ -29,11 +29,11 @@ BOOL = ((), np.dtype(np.bool_))
 X = np.arange(4, dtype=F32)
 
 
-def run(runtime: Runtime, program: Program, *values: Any) -> list[Any]:
+def run(runtime: Runtime, program: RuntimeProgram, *values: Any) -> list[Any]:
     return [np.asarray(v) for v in runtime.load(program)(values)]
 
 
-def double(type_: Type = VEC) -> Program:
+def double(type_: Type = VEC) -> RuntimeProgram:
     return function_program([type_], [(lambda x: x + x, type_)])
 
 
@@ -115,7 +115,7 @@ def test_a_branch_gives_its_input_back(runtime: Runtime) -> None:
         b = ProgramBuilder("cond")
         i, x, y = b.input(*index_type), b.input(*VEC), b.input(*VEC)
         outs = (b.value(*VEC), b.value(*VEC))
-        b.add(Cond(i, branches, (x, y), outs))
+        b.add(CondInstruction(i, branches, (x, y), outs))
         program = b.build(outs)
         expected = [(X, X), (X + 1, 2 * X + 1), (X * (X + 1), X)]
         for index in (-3, 0, 1, 2, 9) if index_type is not BOOL else (False, True):
@@ -125,7 +125,7 @@ def test_a_branch_gives_its_input_back(runtime: Runtime) -> None:
             np.testing.assert_array_equal(got, want)
 
 
-def while_program(*, in_place: bool) -> Program:
+def while_program(*, in_place: bool) -> RuntimeProgram:
     """``while n < limit: n, x = n + 1, x * n``."""
     cond = function_program([SCALAR, SCALAR, VEC], [(lambda m, n, x: n < m, BOOL)])
     aliases = ((1, 1),) if in_place else ()
@@ -136,7 +136,7 @@ def while_program(*, in_place: bool) -> Program:
     b = ProgramBuilder("loop")
     limit, n, x = b.input(*SCALAR), b.input(*SCALAR), b.input(*VEC)
     outs = (b.value(*SCALAR), b.value(*VEC))
-    b.add(While(cond, body, (limit,), (), (n, x), outs))
+    b.add(WhileInstruction(cond, body, (limit,), (), (n, x), outs))
     return b.build(outs)
 
 
@@ -152,7 +152,7 @@ def test_while(runtime: Runtime, in_place: bool) -> None:
         np.testing.assert_array_equal(start, X)  # the caller's array stays
 
 
-def counting(results: list[Any], carry: int, numbers: range) -> Program:
+def counting(results: list[Any], carry: int, numbers: range) -> RuntimeProgram:
     body = function_program([VEC] * carry + [SCALAR], results)
     b = ProgramBuilder("loop")
     xs = tuple(b.input(*VEC) for _ in range(carry))
@@ -195,7 +195,7 @@ def test_scan(runtime: Runtime, length: int, reverse: bool) -> None:
     b = ProgramBuilder("scan")
     w, c, xs = b.input(*row), b.input(*row), b.input((length, 3), F32)
     outs = (b.value(*row), b.value((length, 3), F32), b.value((length, 3), F32))
-    b.add(Scan(body, length, (w,), (c,), (xs,), outs, reverse=reverse))
+    b.add(ScanInstruction(body, length, (w,), (c,), (xs,), outs, reverse=reverse))
     rng = np.random.default_rng(0)
     w_, c_, xs_ = (rng.normal(size=s).astype(F32) for s in ((3,), (3,), (length, 3)))
     before, carry = np.zeros((length, 3), F32), c_
@@ -220,7 +220,7 @@ def test_loops_in_loops_update_one_array(runtime: Runtime) -> None:
     b = ProgramBuilder("inner")
     i, t, j = b.input(*SCALAR), b.input(*table), b.input(*SCALAR)
     out = b.value(*table)
-    b.add(Copy(t, out))
+    b.add(CopyInstruction(t, out))
     b.add(HostCall(put, "put", (i, j), (out,), into=True))
     inner = b.build((out,), aliases=((0, 1),))
 
@@ -256,7 +256,7 @@ def test_arrays_without_elements(runtime: Runtime) -> None:
     assert run(runtime, b.build((x,)), np.zeros((0, 3), F32))[0].shape == (0, 3)
 
 
-def donating() -> Program:
+def donating() -> RuntimeProgram:
     b = ProgramBuilder("donate")
     x = b.input(*VEC)
     return b.build((host(b, lambda x: x + 1, (x,), VEC),), aliases=((0, 0),))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from functrax.backends.executables.launch_runs import LONG, NEAR, slack
-from functrax.backends.executables.program import HostCall, Launch, Program
+from functrax.backends.executables.program import HostCall, Launch, RuntimeProgram
 from functrax.backends.executables.program_builder import ProgramBuilder
 from functrax.backends.executables.program_rules import check_program
 from functrax.backends.runtime.choice import Runtime
@@ -44,7 +44,7 @@ class Launches:
         names = [getattr(x, "name", "") for x in program.instructions]
         return [" ".join(names[n] for n in step) for step in program.steps]
 
-    def program(self, *results: str) -> Program:
+    def program(self, *results: str) -> RuntimeProgram:
         outputs = [self.slots[x] for x in results]
         return self.builder.finished(outputs)
 

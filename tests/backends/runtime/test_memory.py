@@ -12,7 +12,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from functrax.backends.executables.program import Program
+from functrax.backends.executables.program import RuntimeProgram
 from functrax.backends.executables.program_builder import ProgramBuilder
 from functrax.backends.runtime.choice import Runtime
 from functrax.backends.runtime.pool import size_class
@@ -25,7 +25,7 @@ LARGE = ((1 << 20,), F32)  # 4 MB
 OVERCOMMIT = Path("/proc/sys/vm/overcommit_memory")
 
 
-def increment() -> Program:
+def increment() -> RuntimeProgram:
     return function_program([LARGE], [(lambda x: x + 1, LARGE)])
 
 

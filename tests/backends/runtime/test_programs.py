@@ -6,7 +6,14 @@ import numpy as np
 import pytest
 
 from functrax.backends.executables.memory_plan import plan_text
-from functrax.backends.executables.program import Copy, HostCall, Launch, Program, Scan, While
+from functrax.backends.executables.program import (
+    CopyInstruction,
+    HostCall,
+    Launch,
+    RuntimeProgram,
+    ScanInstruction,
+    WhileInstruction,
+)
 from functrax.backends.executables.program_builder import ProgramBuilder
 from functrax.core.errors.typed import VerificationError
 from tests.backends.runtime.programs import F32, I32, function_program, host
@@ -15,7 +22,7 @@ VEC = ((16,), F32)  # 64 bytes
 SCALAR = ((), I32)
 
 
-def chain(length: int, **options: object) -> Program:
+def chain(length: int, **options: object) -> RuntimeProgram:
     """A chain of operations, by kernels that nobody runs."""
     b = ProgramBuilder("chain")
     x = b.input(*VEC)
@@ -33,7 +40,7 @@ def test_a_program_prints_all_that_it_does() -> None:
     t, y = b.value(*VEC), b.value(*VEC)
     b.add(Launch(1, "kernel", (x,), (t,), params=(16, 4), units=16, cost=12))
     body = function_program([VEC, SCALAR], [(lambda v, i: v, VEC)], name="body")
-    b.add(Scan(body, 3, (), (t,), (c,), (y,)))
+    b.add(ScanInstruction(body, 3, (), (t,), (c,), (y,)))
     assert str(b.build((y, x))) == (
         "program step(i0:f32[16], i1:i32[]) -> (o0:f32[16], i0:f32[16])  arena 128 bytes\n"
         "  const c0:i32[3]\n"
@@ -104,7 +111,7 @@ def test_a_carry_that_dies_is_not_copied() -> None:
     x = b.input(*VEC)
     t = host(b, np.copy, (x,), VEC)
     y = b.value(*VEC)
-    b.add(While(cond, body, (), (), (t,), (y,)))
+    b.add(WhileInstruction(cond, body, (), (), (t,), (y,)))
     program = b.build((y,))
     assert program.slots[t].shares == y
 
@@ -143,10 +150,10 @@ def test_broken_rules_are_found(what: str) -> None:
             aliases = ((0, 0),)
         case "sizes":
             small = b.value((3,), F32)
-            b.add(Copy(x, small))
-            b.add(Copy(x, y))
+            b.add(CopyInstruction(x, small))
+            b.add(CopyInstruction(x, y))
         case "types":
             body = function_program([SCALAR], [(lambda v: v, SCALAR)])
-            b.add(Scan(body, 3, (), (x,), (), (y,)))
+            b.add(ScanInstruction(body, 3, (), (x,), (), (y,)))
     with pytest.raises(VerificationError, match="program wrong"):
         b.build((y,), aliases)

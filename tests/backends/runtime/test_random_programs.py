@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 from functrax.backends.executables.program import (
-    Cond,
-    Copy,
+    CondInstruction,
+    CopyInstruction,
     HostCall,
-    Program,
-    Scan,
+    RuntimeProgram,
+    ScanInstruction,
     subprograms,
 )
 from functrax.backends.executables.program_builder import ProgramBuilder
@@ -33,7 +33,7 @@ class Generator:
     def __init__(self, seed: int) -> None:
         self.rng = np.random.default_rng(seed)
 
-    def program(self, depth: int, sizes: list[int], results: list[int]) -> Program:
+    def program(self, depth: int, sizes: list[int], results: list[int]) -> RuntimeProgram:
         """A program of arrays of these sizes, after an index."""
         b = ProgramBuilder(f"p{depth}")
         index = b.input((), I32)
@@ -73,7 +73,7 @@ class Generator:
         if not same or self.rng.random() < 0.5:
             return self._operation(b, values, n)
         out = b.value((n,), I64)
-        b.add(Copy(same[self.rng.integers(len(same))], out))
+        b.add(CopyInstruction(same[self.rng.integers(len(same))], out))
         return out
 
     def _operation(self, b: ProgramBuilder, values: list[tuple[int, int]], n: int) -> int:
@@ -99,13 +99,13 @@ class Generator:
         slots, sizes = [s for s, _ in picked], [n for _, n in picked]
         if kind == "copy":
             out = b.value((sizes[0],), I64)
-            b.add(Copy(slots[0], out))
+            b.add(CopyInstruction(slots[0], out))
             values.append((out, sizes[0]))
             return
         outs = [b.value((n,), I64) for n in sizes]
         if kind == "cond":
             branches = tuple(self.program(depth - 1, sizes, sizes) for _ in range(2))
-            b.add(Cond(index, branches, (index, *slots), tuple(outs)))
+            b.add(CondInstruction(index, branches, (index, *slots), tuple(outs)))
         else:
             self._scan(b, depth, index, values, slots, sizes)
             return
@@ -126,14 +126,18 @@ class Generator:
         outs = [b.value((n,), I64) for n in sizes]
         ys = b.value((length, 8), I64)
         reverse = bool(self.rng.integers(2))
-        b.add(Scan(body, length, (index,), tuple(slots), (xs,), (*outs, ys), reverse=reverse))
+        b.add(
+            ScanInstruction(
+                body, length, (index,), tuple(slots), (xs,), (*outs, ys), reverse=reverse
+            )
+        )
         values += zip(outs, sizes)
         flat = b.value((8,), I64)
         b.add(HostCall(lambda y: y.sum(0), "sum", (ys,), (flat,)))
         values.append((flat, 8))
 
 
-def interpret(program: Program, inputs: list[Any]) -> list[Any]:
+def interpret(program: RuntimeProgram, inputs: list[Any]) -> list[Any]:
     """What a program means: every value in memory of its own."""
     env: dict[int, Any] = dict(zip(program.inputs, inputs))
     env |= {n: s.value for n, s in enumerate(program.slots) if s.kind == "const"}
@@ -142,11 +146,11 @@ def interpret(program: Program, inputs: list[Any]) -> list[Any]:
         match x:
             case HostCall():
                 outs = [np.asarray(x.function(*given))]
-            case Copy():
+            case CopyInstruction():
                 outs = [given[0]]
-            case Cond():
+            case CondInstruction():
                 outs = interpret(x.branches[min(max(int(given[0]), 0), 1)], given[1:])
-            case Scan():
+            case ScanInstruction():
                 index, *carry, xs = given
                 ys = np.zeros((x.length, 8), I64)
                 for t in reversed(range(x.length)) if x.reverse else range(x.length):
@@ -156,7 +160,7 @@ def interpret(program: Program, inputs: list[Any]) -> list[Any]:
     return [env[s] for s in program.outputs]
 
 
-def count_aliases(program: Program) -> int:
+def count_aliases(program: RuntimeProgram) -> int:
     inner = sum(count_aliases(p) for x in program.instructions for p in subprograms(x))
     shared = sum(s.shares >= 0 for s in program.slots)
     return len(program.aliases) + shared + inner
@@ -182,7 +186,7 @@ def test_random_programs(runtime: Runtime, seed: int) -> None:
 def copy_of(runtime: Runtime, value: Any) -> Any:
     b = ProgramBuilder("copy")
     x, y = b.input(value.shape, value.dtype), b.value(value.shape, value.dtype)
-    b.add(Copy(x, y))
+    b.add(CopyInstruction(x, y))
     return runtime.load(b.build((y,)))([value])[0]
 
 

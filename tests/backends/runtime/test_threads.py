@@ -14,7 +14,12 @@ import numpy as np
 import pytest
 
 from functrax.backends import threads
-from functrax.backends.executables.program import Launch, Program, Scan, While
+from functrax.backends.executables.program import (
+    Launch,
+    RuntimeProgram,
+    ScanInstruction,
+    WhileInstruction,
+)
 from functrax.backends.executables.program_builder import ProgramBuilder
 from functrax.backends.runtime.choice import Runtime
 from functrax.core.errors.typed import ArgumentError
@@ -31,7 +36,7 @@ X = np.linspace(0, 1, N, dtype=F32)
 BIG = 10_000_000  # a cost at which all threads take part
 
 
-def affine_program(steps: int = 3, cost: int = BIG, grain: int = 1) -> Program:
+def affine_program(steps: int = 3, cost: int = BIG, grain: int = 1) -> RuntimeProgram:
     """``x -> 2 x + 1``, repeatedly."""
     k = kernels()
     b = ProgramBuilder("affine")
@@ -93,7 +98,7 @@ def test_eight_threads_call_one_program(runtime: Runtime) -> None:
     assert not wrong
 
 
-def waiting_program() -> tuple[Program, np.ndarray[Any, Any]]:
+def waiting_program() -> tuple[RuntimeProgram, np.ndarray[Any, Any]]:
     """``while flag < 10: pass``, and the flag, which the caller changes meanwhile."""
     k = kernels()
     b = ProgramBuilder("cond")
@@ -104,7 +109,7 @@ def waiting_program() -> tuple[Program, np.ndarray[Any, Any]]:
     body = b.build((b.input((), I32),))
     b = ProgramBuilder("wait")
     flag, n, out = b.input((), I32), b.input((), I32), b.value((), I32)
-    b.add(While(cond, body, (flag,), (), (n,), (out,)))
+    b.add(WhileInstruction(cond, body, (flag,), (), (n,), (out,)))
     return b.build((out,)), np.zeros((), I32)
 
 
@@ -164,7 +169,7 @@ def test_a_long_scan_runs_without_python(runtime: Runtime) -> None:
     body = b.build((out,))
     b = ProgramBuilder("scan")
     n, out = b.input((), I32), b.value((), I32)
-    b.add(Scan(body, length, (), (n,), (), (out,)))
+    b.add(ScanInstruction(body, length, (), (n,), (), (out,)))
     assert np.asarray(runtime.load(b.build((out,)))([np.int32(5)])[0]) == length + 5
 
 

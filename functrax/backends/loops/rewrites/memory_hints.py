@@ -14,7 +14,7 @@ from functrax.core.scalars.scalar import Scalar
 
 
 @record
-class Prefetch(Rewrite):
+class PrefetchRows(Rewrite):
     """The next row is asked for while one is computed.
 
     While a row is read for the first time nothing is computed, so it is asked for in the loop that

@@ -25,7 +25,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
-from functrax.backends.kernels.ir import Kernel, Stage
+from functrax.backends.kernels.ir import Kernel, LoopStage
 from functrax.backends.kernels.merge import merged
 from functrax.backends.kernels.row_buffers import keep_rows
 from functrax.backends.loops.build import build
@@ -190,4 +190,4 @@ def _scatter_loops(kernel: Kernel) -> None:
     kernel.inner = tuple(d for d in kernel.outer if d not in free)
     kernel.outer = free
     if kernel.inner:
-        kernel.stages, kernel.rows = [Stage([], kernel.rows)], []
+        kernel.stages, kernel.rows = [LoopStage([], kernel.rows)], []

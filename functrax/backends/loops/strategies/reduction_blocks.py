@@ -12,7 +12,7 @@ import math
 from typing import Final
 
 from functrax.backends.kernels.accesses import accesses, address_along, coefficient
-from functrax.backends.kernels.ir import Done, Kernel, Operand, Stage, Store
+from functrax.backends.kernels.ir import Done, Kernel, LoopStage, Operand, Store
 from functrax.backends.loops.rewrites.parallelize import Parallelize
 from functrax.backends.loops.rewrites.rewrite import Rewrite
 from functrax.backends.loops.rewrites.vectorize import is_widened_sum
@@ -67,7 +67,7 @@ def _longest_inner(kernel: Kernel) -> int:
 
 
 def blocks_alone(
-    kernel: Kernel, done: Done, stage: Stage
+    kernel: Kernel, done: Done, stage: LoopStage
 ) -> tuple[Kernel, list[tuple[Scalar, ...]]]:
     """A kernel that reduces blocks by themselves, and what it stores as another one loads it.
 
@@ -121,7 +121,7 @@ def in_two(kernel: Kernel, target: Target, grain: int) -> list[tuple[Kernel, lis
         operands=blocks.operands,
         extents=blocks.extents,
         inner=(unit,),
-        stages=[Stage(reductions, [])],
+        stages=[LoopStage(reductions, [])],
         vector=kernel.vector if across or kernel.vector is None else unit,
         rewrites=blocks.rewrites,
     )

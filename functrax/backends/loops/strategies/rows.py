@@ -18,7 +18,7 @@ from functrax.backends.kernels.accesses import (
 )
 from functrax.backends.kernels.ir import Kernel, Store
 from functrax.backends.loops.rewrites.interleave import Interleave
-from functrax.backends.loops.rewrites.memory_hints import Prefetch, Stream
+from functrax.backends.loops.rewrites.memory_hints import PrefetchRows, Stream
 from functrax.backends.loops.rewrites.parallelize import Parallelize
 from functrax.backends.loops.rewrites.peel import Align, Peel
 from functrax.backends.loops.rewrites.rewrite import Rewrite
@@ -54,7 +54,7 @@ def go_through_rows(
     if aligned is not None:
         found.append(Align(_dim(v), aligned.buffer))
     if row is not None:
-        found.append(Prefetch(row))
+        found.append(PrefetchRows(row))
     if pieces > 1:
         return [*found, Interleave(_dim(v), pieces), *streams(kernel, aligned)]
     return [*found, *ends_of_rows(kernel, units, aligned)]

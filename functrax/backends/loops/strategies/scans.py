@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 
-from functrax.backends.kernels.ir import Carry, Done, Kernel, Reduce, Stage, Store
+from functrax.backends.kernels.ir import Carry, Done, Kernel, LoopStage, Reduce, Store
 from functrax.backends.loops.rewrites.parallelize import Parallelize
 from functrax.backends.loops.rewrites.rewrite import Rewrite
 from functrax.backends.loops.strategies.parallel import share
@@ -51,7 +51,7 @@ def _in_blocks(kernel: Kernel, grain: int) -> list[tuple[Kernel, list[Rewrite]]]
         return tuple(b.node(op, t, (), a) for t, a in zip(dtypes, attrs, strict=True))
 
     totals = Reduce(scan.how, scan.values, leaves("acc", "block"), leaves("result", "block"))
-    blocks, (loads,) = blocks_alone(kernel, Done("scan", (d,), grain), Stage([totals]))
+    blocks, (loads,) = blocks_alone(kernel, Done("scan", (d,), grain), LoopStage([totals]))
     unit, first = blocks.outer[0], len(blocks.operands)
     own = blocks.operands[len(kernel.operands) :]
     blocks = replace(blocks, operands=[*blocks.operands, *own])
@@ -73,7 +73,7 @@ def _in_blocks(kernel: Kernel, grain: int) -> list[tuple[Kernel, list[Rewrite]]]
         operands=blocks.operands,
         extents=blocks.extents,
         inner=(unit,),
-        stages=[Stage([], [Store(first + k, place, x) for k, x in enumerate(before)], carries)],
+        stages=[LoopStage([], [Store(first + k, place, x) for k, x in enumerate(before)], carries)],
         vector=None,
         lanes=1,
         rewrites=blocks.rewrites,

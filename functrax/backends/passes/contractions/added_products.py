@@ -25,8 +25,13 @@ import numpy as np
 from functrax.backends.cost import products_ns
 from functrax.backends.passes.clean.dce import uses
 from functrax.backends.passes.contractions.layouts import Shape
-from functrax.backends.passes.contractions.product_sums import Side, Sum, equation_of, sum_of
-from functrax.backends.passes.contractions.writer import Writer
+from functrax.backends.passes.contractions.product_sums import (
+    ProductSum,
+    SumSide,
+    equation_of,
+    sum_of,
+)
+from functrax.backends.passes.contractions.writer import EquationWriter
 from functrax.backends.passes.fusion.kernel_groups import moved_ns, nbytes
 from functrax.backends.passes.groups import contraction
 from functrax.backends.passes.inner import with_bodies, with_eqns
@@ -43,7 +48,7 @@ from functrax.core.types import dtypes
 Rule: TypeAlias = "Callable[[_Program, Eqn, list[Atom]], list[Eqn] | None]"
 
 
-class Term(NamedTuple):
+class AddedTerm(NamedTuple):
     """A number times a product of two arrays, whose axes are dims of the sum.
 
     Args:
@@ -57,8 +62,8 @@ class Term(NamedTuple):
     value: Atom
     factor: float
     eqn: Eqn
-    found: Sum
-    sides: tuple[Side, Side]
+    found: ProductSum
+    sides: tuple[SumSide, SumSide]
 
 
 def share(jaxpr: Jaxpr, rewrites: Rewrites) -> Jaxpr:
@@ -113,7 +118,7 @@ class _Program:
             else:
                 yield x
 
-    def product(self, x: Atom) -> Term | None:
+    def product(self, x: Atom) -> AddedTerm | None:
         """A value as a product that nothing else needs; its sides in the order of their axes."""
         eqn = self.producer.get(x)
         if eqn is None or eqn.primitive is not contraction or self.uses[x] > 1:
@@ -128,9 +133,9 @@ class _Program:
             if side.value.aval.shape != tuple([found.extents[k] for k in axes]):
                 return None
         left, right = sorted(found.sides, key=lambda side: sorted({*side.axes} - {d}))
-        return Term(x, 1.0, eqn, found, (left, right))
+        return AddedTerm(x, 1.0, eqn, found, (left, right))
 
-    def scaled_product(self, x: Atom) -> Term | None:
+    def scaled_product(self, x: Atom) -> AddedTerm | None:
         """A value as a number times such a product, numbers of its sides taken off."""
         factor, value = 1.0, x
         while self.uses[value] == 1 and value in self.producer:
@@ -165,15 +170,15 @@ def _number(eqn: Eqn) -> tuple[float, Atom] | None:
     return None
 
 
-def _most(terms: Sequence[tuple[Any, Term]]) -> list[Term]:
+def _most(terms: Sequence[tuple[Any, AddedTerm]]) -> list[AddedTerm]:
     """Of terms with keys those of the most frequent key."""
-    classes: dict[Any, list[Term]] = {}
+    classes: dict[Any, list[AddedTerm]] = {}
     for key, term in terms:
         classes.setdefault(key, []).append(term)
     return max(classes.values(), key=len, default=[])
 
 
-def _in_order(writer: Writer, side: Side, axes: Shape) -> Atom:
+def _in_order(writer: EquationWriter, side: SumSide, axes: Shape) -> Atom:
     """The array of a side, whose axes are dims, with these in another order."""
     order, value = side.axes, side.value
     if order == axes:
@@ -182,7 +187,11 @@ def _in_order(writer: Writer, side: Side, axes: Shape) -> Atom:
 
 
 def _with_rest(
-    writer: Writer, value: Atom, terms: Sequence[Atom], found: Sequence[Term], root: Eqn
+    writer: EquationWriter,
+    value: Atom,
+    terms: Sequence[Atom],
+    found: Sequence[AddedTerm],
+    root: Eqn,
 ) -> list[Eqn]:
     """The equations that add up a value and the terms that are not part of it."""
     joined = {term.value for term in found}
@@ -192,7 +201,9 @@ def _with_rest(
     return writer.giving(root.outvars[0])
 
 
-def _product(writer: Writer, found: Sum, sides: Sequence[Side], like: Term) -> Var:
+def _product(
+    writer: EquationWriter, found: ProductSum, sides: Sequence[SumSide], like: AddedTerm
+) -> Var:
     """Write a sum over other sides, of the shape of a term."""
     out = Var(like.eqn.outvars[0].aval)
     whole = replace(found, sides=tuple(sides))
@@ -217,7 +228,7 @@ def _shared(program: _Program, root: Eqn, terms: list[Atom]) -> list[Eqn] | None
         return None
     if not program.rewrites.allow(f"{len(found)} products with a side in common", root):
         return None
-    writer = Writer(root.source)
+    writer = EquationWriter(root.source)
     axes, total = own.axes, None
     for term in found:
         side = _in_order(writer, term.sides[0], axes)
@@ -247,7 +258,7 @@ def _joined(program: _Program, root: Eqn, terms: list[Atom]) -> list[Eqn] | None
         return None
     first = found[0]
     (d,) = first.found.summed
-    writer = Writer(first.eqn.source)
+    writer = EquationWriter(first.eqn.source)
     sides = []
     for n, side in enumerate(first.sides):
         parts = [_in_order(writer, term.sides[n], side.axes) for term in found]

@@ -23,12 +23,12 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from functrax.backends.passes.contractions.product_sums import (
-    Sum,
+    ProductSum,
     coefficients_of,
     equation_of,
     sum_of,
 )
-from functrax.backends.passes.contractions.writer import Writer
+from functrax.backends.passes.contractions.writer import EquationWriter
 from functrax.backends.passes.groups import contraction
 from functrax.backends.passes.inner import with_bodies, with_eqns
 from functrax.backends.passes.rewrites import Rewrites
@@ -52,7 +52,7 @@ class _Key:
       steps: whether it is one array, read in steps.
     """
 
-    sum: Sum
+    sum: ProductSum
     varying: int
     steps: bool
 
@@ -69,7 +69,7 @@ class _Class:
 
     key: _Key
     bit: int
-    members: dict[Eqn, Sum] = field(default_factory=dict)
+    members: dict[Eqn, ProductSum] = field(default_factory=dict)
 
     @property
     def first(self) -> Eqn:
@@ -138,7 +138,7 @@ def _classes(eqns: Sequence[Eqn]) -> list[_Class]:
     return [c for c in classes.values() if c.pays]
 
 
-def _keys(found: Sum) -> list[_Key]:
+def _keys(found: ProductSum) -> list[_Key]:
     """Keys that sums share which differ in one side, where to stack it pays."""
     keys = []
     for k, side in enumerate(found.sides):
@@ -192,7 +192,7 @@ class _Schedule:
 def _merged(mine: _Class) -> list[Eqn]:
     """One product with a dim for the products, and its parts."""
     first, number, k = mine.first, len(mine.members), mine.key.varying
-    writer = Writer(first.source)
+    writer = EquationWriter(first.source)
     found, d = mine.members[first].with_dim(number)
     side = found.sides[k]
     if mine.stride is not None and mine.key.steps:
@@ -208,7 +208,7 @@ def _merged(mine: _Class) -> list[Eqn]:
     found = replace(found.with_side(k, side), kept=((d,), *found.kept))
     eqns = [*writer.eqns, equation_of(found, whole, first.params["name"], first.source)]
     for i, eqn in enumerate(mine.members):
-        part = Writer(first.source)
+        part = EquationWriter(first.source)
         start, limit = (i, *[0] * out.ndim), (i + 1, *out.shape)
         row = part.new(slice_, whole, start=start, limit=limit, strides=(1,) * whole.aval.ndim)
         part.new(reshape, row, shape=out.shape)

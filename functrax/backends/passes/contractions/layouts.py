@@ -1,8 +1,8 @@
 """What is known of a value's memory before it is computed: which axes only repeat it.
 
-A broadcast repeats an array along axes, and windows overlap.  A :class:`Layout` says what there is
-of such a value in memory if nobody copies it out, worked out from index maps alone.  Values that
-repeat nothing have no entry: they are dense.
+A broadcast repeats an array along axes, and windows overlap.  A :class:`RepeatLayout` says what
+there is of such a value in memory if nobody copies it out, worked out from index maps alone.
+Values that repeat nothing have no entry: they are dense.
 
 Start at :class:`Layouts`.
 """
@@ -26,7 +26,7 @@ Shape: TypeAlias = tuple[int, ...]
 identity = functools.lru_cache(maxsize=4096)(IndexMap.identity)
 
 
-class Layout(NamedTuple):
+class RepeatLayout(NamedTuple):
     """Which part of an array is there in memory.
 
     Args:
@@ -41,10 +41,10 @@ class Layout(NamedTuple):
 
 
 @functools.lru_cache(maxsize=4096)
-def dense(shape: Shape) -> Layout:
+def dense(shape: Shape) -> RepeatLayout:
     """The layout of an array that repeats nothing."""
     used = tuple([k for k, n in enumerate(shape) if n != 1])
-    return Layout(shape, used, math.prod(shape))
+    return RepeatLayout(shape, used, math.prod(shape))
 
 
 def volume(shape: Shape, axes: Iterable[int]) -> int:
@@ -63,7 +63,7 @@ def _map_of(primitive: Reindex, aval: ShapedArray, params: tuple[tuple[str, Any]
 
 
 @functools.lru_cache(maxsize=4096)
-def through(view: IndexMap, x: Layout) -> Layout:
+def through(view: IndexMap, x: RepeatLayout) -> RepeatLayout:
     """The layout of a view of a value; what is neither strides of an array nor a reshape copies."""
     domain = view.domain
     if strided.window_of(view) is None and not view.is_reshape:
@@ -78,10 +78,10 @@ def through(view: IndexMap, x: Layout) -> Layout:
             distinct *= min(last, size - 1) - max(first, 0) + 1
     axes = tuple(sorted([d for d in used if domain[d] != 1]))
     size = volume(domain, axes)
-    return Layout(domain, axes, size if mixes(view, x) else min(size, distinct, x.distinct))
+    return RepeatLayout(domain, axes, size if mixes(view, x) else min(size, distinct, x.distinct))
 
 
-def mixes(view: IndexMap, x: Layout) -> bool:
+def mixes(view: IndexMap, x: RepeatLayout) -> bool:
     """Whether an axis of a view goes along axes of which some repeat a value and others do not.
 
     Then what the value repeats is no longer seen by its axes, as behind a reshape.
@@ -91,10 +91,10 @@ def mixes(view: IndexMap, x: Layout) -> bool:
     return any(not is_used and not own.isdisjoint(expr.used_dims()) for is_used, expr in exprs)
 
 
-class Layouts(dict[Atom, Layout]):
+class Layouts(dict[Atom, RepeatLayout]):
     """The layouts of the variables of a program that are not dense."""
 
-    def of(self, x: Atom) -> Layout:
+    def of(self, x: Atom) -> RepeatLayout:
         """The layout of any variable."""
         return self.get(x) or dense(x.aval.shape)
 
@@ -112,4 +112,4 @@ class Layouts(dict[Atom, Layout]):
         used = tuple(sorted({k for x in arrays for k in self[x].used}))
         if len(used) < aval.ndim - aval.shape.count(1):
             for v in eqn.outvars:
-                self[v] = Layout(aval.shape, used, volume(aval.shape, used))
+                self[v] = RepeatLayout(aval.shape, used, volume(aval.shape, used))

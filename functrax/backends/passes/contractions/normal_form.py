@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from functrax.backends.passes.contractions.inverse_maps import Inverse, inverse_of
-from functrax.backends.passes.contractions.layouts import Layout
+from functrax.backends.passes.contractions.layouts import RepeatLayout
 from functrax.backends.passes.contractions.pairs import Pairs
 from functrax.backends.passes.contractions.terms import Factor, Producers, Term, composed
 from functrax.backends.passes.fusion.contraction_groups import contraction_kernels_take
@@ -121,7 +121,7 @@ def _gathering(f: Factor, total: IndexMap, inverse: Inverse) -> Factor:
     conditions = tuple([c for k in f.used for c in inverse.conditions.get(k, ())])
     view = IndexMap(inverse.domain, total.domain, exprs, conditions)
     used = tuple(sorted(k for k in view.used_dims() if inverse.domain[k] != 1))
-    layout = Layout(inverse.domain, used, f.distinct)
+    layout = RepeatLayout(inverse.domain, used, f.distinct)
     return Factor(f.value, composed(view, f.view), layout)
 
 

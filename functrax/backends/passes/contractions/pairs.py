@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from functrax.backends.passes.contractions.layouts import Layout, Shape, volume
+from functrax.backends.passes.contractions.layouts import RepeatLayout, Shape, volume
 from functrax.backends.passes.contractions.pair_order import pair_order
 from functrax.backends.passes.contractions.terms import (
     Factor,
@@ -31,7 +31,7 @@ from functrax.backends.passes.contractions.terms import (
     is_part_of_sides,
     read_through,
 )
-from functrax.backends.passes.contractions.writer import Writer
+from functrax.backends.passes.contractions.writer import EquationWriter
 from functrax.backends.passes.groups import contraction, grouped
 from functrax.core.errors.source import SourceLine
 from functrax.core.index.expr import Dim, as_expr
@@ -43,7 +43,7 @@ from functrax.core.prims.reduce import reduce_sum
 from functrax.core.prims.reindex import Reindexing
 
 
-class Side(NamedTuple):
+class PairSide(NamedTuple):
     """A product of factors, as one side of a contraction.
 
     Args:
@@ -57,7 +57,7 @@ class Side(NamedTuple):
     distinct: int
 
 
-class Pairs(Writer):
+class Pairs(EquationWriter):
     """Writes the equations of one sum.
 
     Args:
@@ -88,7 +88,7 @@ class Pairs(Writer):
         used = {k for f in factors for k in f.used}
         times = volume(self.shape, summed - used)
         behind = [f for f in factors if summed.isdisjoint(f.used)]
-        sides = _absorbed([Side((f,), f.used, f.distinct) for f in factors if f not in behind])
+        sides = _absorbed([PairSide((f,), f.used, f.distinct) for f in factors if f not in behind])
         value = self._summed(sides) if sides else None
         if behind:
             factor = self.product(behind, self.kept)
@@ -96,7 +96,7 @@ class Pairs(Writer):
         assert value is not None
         return value, times
 
-    def _summed(self, sides: list[Side]) -> Atom:
+    def _summed(self, sides: list[PairSide]) -> Atom:
         """The sum of the product of sides, of the shape of the result."""
         if len(sides) == 1:
             (side,) = sides
@@ -124,7 +124,7 @@ class Pairs(Writer):
         axes = tuple(sorted({*used, *(k for k in self.kept if self.shape[k] == 1)}))
         return axes, tuple([k for k in self.kept if k in axes])
 
-    def _pair(self, first: Side, second: Side, axes: Shape, kept: Shape) -> Atom:
+    def _pair(self, first: PairSide, second: PairSide, axes: Shape, kept: Shape) -> Atom:
         """The product of two sides over some axes, summed over those that are not kept."""
         factors, union = (*first.factors, *second.factors), {*first.used, *second.used}
         grows = volume(self.shape, union) > max(first.distinct, second.distinct)
@@ -136,14 +136,14 @@ class Pairs(Writer):
         self.eqns.append(grouped(contraction, writer.eqns, [out], "sum_of_products", self.source))
         return out
 
-    def _without_own(self, side: Side, others: set[int]) -> Side:
+    def _without_own(self, side: PairSide, others: set[int]) -> PairSide:
         """A side, summed over the axes that nothing else has."""
         kept = tuple([k for k in side.used if k in others])
         if kept == side.used:
             return side
         return self._side_of(self.sum_of_product(side.factors, side.used, kept), kept)
 
-    def _stored(self, side: Side) -> Side:
+    def _stored(self, side: PairSide) -> PairSide:
         """A side of several factors, or of more than views, computed if it is not large."""
         plain = all(self.is_stored(f.value) for f in side.factors)
         size = volume(self.shape, side.used)
@@ -151,11 +151,11 @@ class Pairs(Writer):
             return side
         return self._side_of(self.product(side.factors, side.used), side.used)
 
-    def _side_of(self, x: Atom, axes: Shape) -> Side:
+    def _side_of(self, x: Atom, axes: Shape) -> PairSide:
         """A value over some axes of the iteration space as a side."""
         view = IndexMap.broadcast(x.aval.shape, self.shape, axes)
-        factor = Factor(x, view, Layout(self.shape, axes, x.aval.size))
-        return Side((factor,), axes, x.aval.size)
+        factor = Factor(x, view, RepeatLayout(self.shape, axes, x.aval.size))
+        return PairSide((factor,), axes, x.aval.size)
 
     def _spread_out(self, x: Atom, axes: Shape) -> Atom:
         """A value over some axes of the result, repeated along the others."""
@@ -206,9 +206,9 @@ class Pairs(Writer):
         return self.new(reduce_sum, found, axes=summed) if summed else found
 
 
-def _absorbed(sides: Sequence[Side]) -> list[Side]:
+def _absorbed(sides: Sequence[PairSide]) -> list[PairSide]:
     """The sides, those multiplied into the smallest other one that has all of their axes."""
-    found: list[Side] = []
+    found: list[PairSide] = []
     for side in sorted(sides, key=lambda s: -len(s.used)):
         fits = [k for k, other in enumerate(found) if {*side.used} <= {*other.used}]
         if not fits:
@@ -216,7 +216,7 @@ def _absorbed(sides: Sequence[Side]) -> list[Side]:
             continue
         k = min(fits, key=lambda k: found[k].distinct)
         other = found[k]
-        found[k] = Side(
+        found[k] = PairSide(
             (*other.factors, *side.factors), other.used, max(other.distinct, side.distinct)
         )
     return found

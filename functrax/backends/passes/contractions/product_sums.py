@@ -1,7 +1,7 @@
 """Sums of products as data: dims, and at which element each operand is read.
 
-What enters is a ``contraction``.  What leaves is a :class:`Sum`, which the rules of this folder
-change in a few lines each, and an equation that computes it.
+What enters is a ``contraction``.  What leaves is a :class:`ProductSum`, which the rules of this
+folder change in a few lines each, and an equation that computes it.
 
     out[kept] = sum over summed of  f(x[exprs of x], y[exprs of y], ...)
 
@@ -18,7 +18,7 @@ import math
 
 from functrax.backends.passes.contractions.layouts import Shape, identity, map_of
 from functrax.backends.passes.contractions.terms import composed, fills_zeros
-from functrax.backends.passes.contractions.writer import Writer
+from functrax.backends.passes.contractions.writer import EquationWriter
 from functrax.backends.passes.groups import contraction, grouped
 from functrax.core.errors.source import SourceLine
 from functrax.core.index.expr import Condition, Dim, IndexExpr
@@ -33,7 +33,7 @@ from functrax.core.types.aval import ShapedArray
 
 
 @record
-class Side:
+class SumSide:
     """An operand, and which element of it belongs to a point.
 
     Args:
@@ -56,13 +56,13 @@ class Side:
         axes = [k for k, expr in enumerate(self.exprs) if d in expr.used_dims()]
         return axes[0] if len(axes) == 1 else None
 
-    def at(self, axis: int, expr: IndexExpr) -> Side:
+    def at(self, axis: int, expr: IndexExpr) -> SumSide:
         """The side with another index along an axis."""
         return replace(self, exprs=(*self.exprs[:axis], expr, *self.exprs[axis + 1 :]))
 
 
 @record
-class Step:
+class SumStep:
     """An elementwise operation at each point.
 
     Args:
@@ -79,7 +79,7 @@ class Step:
 
 
 @record
-class Sum:
+class ProductSum:
     """A contraction.
 
     Args:
@@ -94,8 +94,8 @@ class Sum:
     extents: Shape
     kept: tuple[Shape, ...]
     summed: Shape
-    sides: tuple[Side, ...]
-    steps: tuple[Step, ...]
+    sides: tuple[SumSide, ...]
+    steps: tuple[SumStep, ...]
     total: Primitive
 
     @property
@@ -112,25 +112,25 @@ class Sum:
         same = all(side.value.aval.dtype == step.aval.dtype for side in self.sides)
         return step.primitive is mul and step.operands == (0, 1) and same
 
-    def with_dim(self, extent: int) -> tuple[Sum, int]:
+    def with_dim(self, extent: int) -> tuple[ProductSum, int]:
         """The same, and the number of a new dim."""
         return replace(self, extents=(*self.extents, extent)), len(self.extents)
 
-    def with_extent(self, d: int, extent: int) -> Sum:
+    def with_extent(self, d: int, extent: int) -> ProductSum:
         """The same with another extent of a dim."""
         return replace(self, extents=(*self.extents[:d], extent, *self.extents[d + 1 :]))
 
-    def with_side(self, n: int, side: Side) -> Sum:
+    def with_side(self, n: int, side: SumSide) -> ProductSum:
         """The same with another side."""
         return replace(self, sides=(*self.sides[:n], side, *self.sides[n + 1 :]))
 
 
-def sum_of(eqn: Eqn) -> Sum | None:
+def sum_of(eqn: Eqn) -> ProductSum | None:
     """A contraction as data; None if it is more than a sum over views of its operands."""
     program: Jaxpr = eqn.params["jaxpr"]
     if "sum" not in program.memo:
         program.memo["sum"] = _sum_of_program(program)
-    found: Sum | None = program.memo["sum"]
+    found: ProductSum | None = program.memo["sum"]
     if found is None:
         return None
     outside = dict(zip(program.invars, eqn.invars, strict=True))
@@ -138,7 +138,7 @@ def sum_of(eqn: Eqn) -> Sum | None:
     return replace(found, sides=tuple(sides))
 
 
-def _sum_of_program(program: Jaxpr) -> Sum | None:
+def _sum_of_program(program: Jaxpr) -> ProductSum | None:
     *body, total = program.eqns
     if not isinstance(total.primitive, AxisReduce) or len(program.outvars) > 1:
         return None
@@ -165,14 +165,14 @@ def _sum_of_program(program: Jaxpr) -> Sum | None:
         return None
     numbers = {x: k for k, x in enumerate([*sides, *computed])}
     rank = len(extents) - len(axes)
-    return Sum(
+    return ProductSum(
         tuple([extents[d] for d in order]),
         tuple([(d,) for d in range(rank)]),
         tuple(range(rank, len(extents))),
         tuple([side for side in sides.values() if side]),
         tuple(
             [
-                Step(
+                SumStep(
                     eqn.primitive,
                     tuple(eqn.params.items()),
                     tuple([x if type(x) is Literal else numbers[x] for x in eqn.invars]),  # type: ignore[index]
@@ -185,7 +185,7 @@ def _sum_of_program(program: Jaxpr) -> Sum | None:
     )
 
 
-def _side_of(x: Atom, made: dict[Atom, Eqn], names: dict[int, Dim]) -> Side | None:
+def _side_of(x: Atom, made: dict[Atom, Eqn], names: dict[int, Dim]) -> SumSide | None:
     """A value over the iteration space as a side, if it is an operand through views."""
     view = identity(x.aval.shape)
     while x in made:
@@ -196,7 +196,7 @@ def _side_of(x: Atom, made: dict[Atom, Eqn], names: dict[int, Dim]) -> Side | No
             return None
         x, view = eqn.invars[0], composed(view, map_of(eqn))
     exprs = tuple([expr.substitute(names) for expr in view.exprs])
-    return Side(x, exprs, tuple([c.substitute(names) for c in view.conditions]))
+    return SumSide(x, exprs, tuple([c.substitute(names) for c in view.conditions]))
 
 
 def coefficients_of(expr: IndexExpr) -> dict[int, int] | None:
@@ -206,7 +206,7 @@ def coefficients_of(expr: IndexExpr) -> dict[int, int] | None:
     return {atom.number: coef for atom, coef in expr.terms if type(atom) is Dim}
 
 
-def equation_of(found: Sum, out: Var, name: str, source: SourceLine | None) -> Eqn:
+def equation_of(found: ProductSum, out: Var, name: str, source: SourceLine | None) -> Eqn:
     """The equation of a contraction.
 
     Args:
@@ -218,7 +218,7 @@ def equation_of(found: Sum, out: Var, name: str, source: SourceLine | None) -> E
     order = [d for dims in found.kept for d in dims] + list(found.summed)
     domain = tuple([found.extents[d] for d in order])
     names = {d: Dim(place) for place, d in enumerate(order)}
-    writer = Writer(source)
+    writer = EquationWriter(source)
     values: list[Atom] = []
     for side in found.sides:
         exprs = tuple([expr.substitute(names) for expr in side.exprs])

@@ -27,13 +27,13 @@ from functrax.backends.cost import products_ns
 from functrax.backends.passes.clean.dce import uses
 from functrax.backends.passes.contractions.layouts import Shape, identity, map_of
 from functrax.backends.passes.contractions.product_sums import (
-    Sum,
+    ProductSum,
     coefficients_of,
     equation_of,
     sum_of,
 )
 from functrax.backends.passes.contractions.terms import composed
-from functrax.backends.passes.contractions.writer import Writer
+from functrax.backends.passes.contractions.writer import EquationWriter
 from functrax.backends.passes.fusion.contraction_groups import LOOPED, contraction_kernels_take
 from functrax.backends.passes.fusion.kernel_groups import moved_ns
 from functrax.backends.passes.groups import contraction
@@ -97,7 +97,7 @@ class _Repeats:
 
     # ---- what there is --------------------------------------------------------------------------
 
-    def _within(self, found: Sum) -> Sum | None:
+    def _within(self, found: ProductSum) -> ProductSum | None:
         """A contraction whose sides repeat elements, without that."""
         after = found
         for n in (0, 1):
@@ -123,7 +123,7 @@ class _Repeats:
                 found = x, times
         return found
 
-    def _added_up(self, eqn: Eqn) -> Sum | None:
+    def _added_up(self, eqn: Eqn) -> ProductSum | None:
         """The contraction of whose result, reshaped, a sum is, if nothing else needs it."""
         split = self.made.get(eqn.invars[0])
         if split is None or split.primitive is not reshape:
@@ -136,7 +136,7 @@ class _Repeats:
 
     # ---- writing --------------------------------------------------------------------------------
 
-    def _replaced(self, eqn: Eqn, before: Sum, after: Sum) -> bool:
+    def _replaced(self, eqn: Eqn, before: ProductSum, after: ProductSum) -> bool:
         """Write what gives the same as an equation, if it is worth it."""
         (out,), dtype = eqn.outvars, before.steps[0].aval.dtype
         sums: dict[Var, tuple[Atom, int, int]] = {}
@@ -156,7 +156,9 @@ class _Repeats:
         self._add(written)
         return True
 
-    def _added_before(self, found: Sum, d: int, sums: dict[Var, tuple[Atom, int, int]]) -> Sum:
+    def _added_before(
+        self, found: ProductSum, d: int, sums: dict[Var, tuple[Atom, int, int]]
+    ) -> ProductSum:
         """A sum that reads what has neighbours along a dim added up; ``sums`` notes that."""
         (n,) = [n for n in (0, 1) if found.sides[n].axis_of(d) is not None]
         side, r = found.sides[n], found.extents[d]
@@ -172,7 +174,7 @@ class _Repeats:
 
     def _add_up(self, total: Var, x: Atom, axis: int, r: int, source: SourceLine | None) -> None:
         """Write the sums of ``r`` neighbours along an axis."""
-        writer = Writer(source)
+        writer = EquationWriter(source)
         value: Atom | None = None
         for k in range(r):
             exprs = tuple([Dim(d) - (k if d == axis else 0) for d in range(x.aval.ndim)])
@@ -183,7 +185,7 @@ class _Repeats:
         self._sums[x, axis, r] = total
 
 
-def _product_of(eqn: Eqn) -> Sum | None:
+def _product_of(eqn: Eqn) -> ProductSum | None:
     """A contraction as a product of two arrays whose indices are affine, or None."""
     found = sum_of(eqn)
     if found is None or not found.is_product:
@@ -196,12 +198,12 @@ def _product_of(eqn: Eqn) -> Sum | None:
     return found if plain and is_float else None
 
 
-def _neighbours(after: Sum, before: Sum) -> list[int]:
+def _neighbours(after: ProductSum, before: ProductSum) -> list[int]:
     """The dims along which a sum adds up neighbours of one side that another one does not."""
     return [d for d in after.summed if d not in before.summed]
 
 
-def _of_neighbours(found: Sum, n: int, axis: int, last: IndexExpr, r: int) -> Sum:
+def _of_neighbours(found: ProductSum, n: int, axis: int, last: IndexExpr, r: int) -> ProductSum:
     """A sum that reads along an axis of a side ``r`` neighbours, with a dim for them."""
     found, m = found.with_dim(r)
     side = found.sides[n].at(axis, last - Dim(m))
@@ -223,7 +225,7 @@ def _times(index_map: IndexMap) -> Shape | None:
 # ---- within a sum -------------------------------------------------------------------------------
 
 
-def _once(found: Sum, n: int, source: Atom, times: Shape) -> Sum | None:
+def _once(found: ProductSum, n: int, source: Atom, times: Shape) -> ProductSum | None:
     """A contraction of what one of its sides repeats; None if an axis is not summed along."""
     for axis, r in enumerate(times):
         if r > 1:
@@ -234,7 +236,7 @@ def _once(found: Sum, n: int, source: Atom, times: Shape) -> Sum | None:
     return found.with_side(n, replace(found.sides[n], value=source))
 
 
-def _along(found: Sum, n: int, axis: int, r: int, size: int) -> Sum | None:
+def _along(found: ProductSum, n: int, axis: int, r: int, size: int) -> ProductSum | None:
     """The contraction that reads the elements that a side repeats along an axis.
 
     Args:
@@ -264,7 +266,9 @@ def _along(found: Sum, n: int, axis: int, r: int, size: int) -> Sum | None:
     return None
 
 
-def _near(found: Sum, n: int, axis: int, of_sum: tuple[int, int], r: int) -> Sum | None:
+def _near(
+    found: ProductSum, n: int, axis: int, of_sum: tuple[int, int], r: int
+) -> ProductSum | None:
     """The same, where a point of the result needs a few elements that are near.
 
     The dim ``k`` of the result becomes ``r p + m``; those near are ``p + (m + c) // r + s``.
@@ -294,13 +298,13 @@ def _near(found: Sum, n: int, axis: int, of_sum: tuple[int, int], r: int) -> Sum
 # ---- behind a sum -------------------------------------------------------------------------------
 
 
-def _behind(found: Sum, eqn: Eqn, made: dict[Atom, Eqn]) -> Sum | None:
+def _behind(found: ProductSum, eqn: Eqn, made: dict[Atom, Eqn]) -> ProductSum | None:
     """The contraction that gives sums of neighbours of what one gives."""
     split = made[eqn.invars[0]]
     groups = _groups(split.invars[0].aval.shape, split.outvars[0].aval.shape, eqn.params["axes"])
     if groups is None:
         return None
-    after: Sum | None = found
+    after: ProductSum | None = found
     for k, r in groups:
         after = None if after is None else _added_along(after, found.kept[k], r)
     return after
@@ -322,7 +326,7 @@ def _groups(before: Shape, after: Shape, axes: Sequence[int]) -> list[tuple[int,
     return found if place == len(after) and len(found) == len(axes) else None
 
 
-def _added_along(found: Sum, dims: Shape, r: int) -> Sum | None:
+def _added_along(found: ProductSum, dims: Shape, r: int) -> ProductSum | None:
     """The contraction in which one side has neighbours along a dim of the result added up."""
     (k,) = dims
     sides = [n for n in (0, 1) if any(k in e.used_dims() for e in found.sides[n].exprs)]

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from functrax.backends.passes.clean.compose import named_step, without_implied
-from functrax.backends.passes.contractions.layouts import Layout, map_of, through
+from functrax.backends.passes.contractions.layouts import RepeatLayout, map_of, through
 from functrax.backends.reference import strided
 from functrax.core.index.map import IndexMap
 from functrax.core.ir.jaxpr import Atom, Eqn, Literal, Var
@@ -41,7 +41,7 @@ class Factor(NamedTuple):
 
     value: Atom
     view: IndexMap
-    layout: Layout
+    layout: RepeatLayout
 
     @property
     def used(self) -> tuple[int, ...]:

@@ -1,6 +1,6 @@
 """Writes equations of passes over sums of products, equal ones once.
 
-Start at :class:`Writer`.
+Start at :class:`EquationWriter`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from functrax.core.ir.jaxpr import Atom, Eqn, Var
 from functrax.core.tracing.primitive import Primitive
 
 
-class Writer:
+class EquationWriter:
     """Writes equations one after the other.
 
     Args:

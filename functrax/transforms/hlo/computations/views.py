@@ -4,7 +4,7 @@ A sum of products is written as broadcasts, a multiplication and a sum.  The rul
 here for the arrays that were spread, to write a ``dot`` or a ``convolution`` of them instead.  What
 was spread is then printed by nobody.
 
-Start at :class:`View`.
+Start at :class:`NodeView`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Axes: TypeAlias = "tuple[int | None, ...]"
 
 
 @record(eq=False)
-class View:
+class NodeView:
     """A node is another one, read at some indices.
 
     Args:
@@ -42,26 +42,26 @@ class View:
 
 
 @record(eq=False)
-class Product:
+class ProductView:
     """A node is the product of two, element by element."""
 
     left: Node
     right: Node
 
 
-def view_of(w: Computation, x: Node) -> View:
+def view_of(w: Computation, x: Node) -> NodeView:
     """What is known of a node; that it shows itself, at least."""
     found = w.views.get(x)
-    return found if isinstance(found, View) else View(x, tuple(range(len(x.shape))))
+    return found if isinstance(found, NodeView) else NodeView(x, tuple(range(len(x.shape))))
 
 
-def product_of(w: Computation, x: Node) -> Product | None:
+def product_of(w: Computation, x: Node) -> ProductView | None:
     """The factors of a node that is a product."""
     found = w.views.get(x)
-    return found if isinstance(found, Product) else None
+    return found if isinstance(found, ProductView) else None
 
 
-def remember(w: Computation, x: Node, view: View) -> Node:
+def remember(w: Computation, x: Node, view: NodeView) -> Node:
     """Note a view of a node; the same value with another precision is another node."""
     if not view.precision and view.base is x:
         return x
@@ -94,18 +94,18 @@ def mapped(w: Computation, out: Node, x: Node, index_map: IndexMap, fill: Any) -
     view = _source(w, x)
     hidden = [k for k in range(len(x.shape)) if view.axes is not None and k not in view.axes]
     if view.axes is None or any(index_map.exprs[k].as_int() != 0 for k in hidden):
-        return remember(w, out, View(x, None, index_map, fill, view.precision))
+        return remember(w, out, NodeView(x, None, index_map, fill, view.precision))
     exprs = tuple(as_expr(0) if a is None else index_map.exprs[a] for a in view.axes)
     through = IndexMap(index_map.domain, view.base.shape, exprs, index_map.conditions)
-    return remember(w, out, View(view.base, None, through, fill, view.precision))
+    return remember(w, out, NodeView(view.base, None, through, fill, view.precision))
 
 
-def _source(w: Computation, x: Node) -> View:
+def _source(w: Computation, x: Node) -> NodeView:
     """What a node shows, if that has all its axes; else itself, for axes may be summed."""
     view = view_of(w, x)
     if view.axes is None or all(n == 1 or k in view.axes for k, n in enumerate(x.shape)):
         return view
-    return View(x, tuple(range(len(x.shape))), precision=view.precision)
+    return NodeView(x, tuple(range(len(x.shape))), precision=view.precision)
 
 
 def _axis_map(domain: Shape, codomain: Shape, axes: Axes) -> IndexMap:

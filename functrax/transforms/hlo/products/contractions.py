@@ -20,12 +20,12 @@ from functrax.core.records import record
 from functrax.core.types import dtypes
 from functrax.core.types.aval import ShapedArray
 from functrax.transforms.hlo.computations.computation import Computation, Node, Shape
-from functrax.transforms.hlo.computations.views import Product, View, view_of
+from functrax.transforms.hlo.computations.views import NodeView, ProductView, view_of
 from functrax.transforms.hlo.products.conv_windows import window_text
 from functrax.transforms.hlo.products.factors import (
-    Factor,
+    AxisFactor,
+    AxisWindow,
     Labels,
-    Window,
     arranged,
     factor,
     flat,
@@ -40,19 +40,19 @@ class _Problem:
     """A sum of products: two factors, and what the axes of the result run through."""
 
     space: Shape
-    left: Factor
-    right: Factor
+    left: AxisFactor
+    right: AxisFactor
     out: tuple[Labels, ...]
     shape: Shape
     precision: tuple[str, str]
-    windows: tuple[Window, ...] = ()
+    windows: tuple[AxisWindow, ...] = ()
 
     @property
     def out_labels(self) -> set[int]:
-        return Factor(self.left.node, self.out).labels
+        return AxisFactor(self.left.node, self.out).labels
 
 
-def contraction(w: Computation, product: Product, axes: Sequence[int]) -> Node | None:
+def contraction(w: Computation, product: ProductView, axes: Sequence[int]) -> Node | None:
     """The sum of a product along some axes, or None if it is no contraction."""
     space = product.left.shape
     kept = [d for d in range(len(space)) if d not in axes]
@@ -76,7 +76,7 @@ def contraction(w: Computation, product: Product, axes: Sequence[int]) -> Node |
     return None
 
 
-def scattered_contraction(w: Computation, product: Product, index_map: IndexMap) -> Node | None:
+def scattered_contraction(w: Computation, product: ProductView, index_map: IndexMap) -> Node | None:
     """The sum of a product over the points that mean an element, or None if it is none.
 
     That is the derivative of a convolution by its array: a convolution of a dilated array.
@@ -93,30 +93,30 @@ def scattered_contraction(w: Computation, product: Product, index_map: IndexMap)
             return None
         precision = _precision(views)
         problem = _Problem(space, left, right, out, index_map.codomain, precision)
-        if all(_reached(x, left, right) for axis in out for x in axis if isinstance(x, Window)):
+        if all(_reached(x, left, right) for axis in out for x in axis if isinstance(x, AxisWindow)):
             return _written(w, _of_result(problem))
     return None
 
 
-def _reached(window: Window, left: Factor, right: Factor) -> bool:
+def _reached(window: AxisWindow, left: AxisFactor, right: AxisFactor) -> bool:
     """Whether a window of the result goes over the left array by taps of the right one."""
     return (window.place is None or window.place not in right.labels) and (
         window.tap is None or window.tap not in left.labels
     )
 
 
-def _is_spread(views: tuple[View, View], space: Shape) -> bool:
+def _is_spread(views: tuple[NodeView, NodeView], space: Shape) -> bool:
     """Whether one array is smaller than the space, or a precision is asked for."""
     return any(v.precision or v.map is not None or v.base.shape != space for v in views)
 
 
-def _precision(views: tuple[View, View]) -> tuple[str, str]:
+def _precision(views: tuple[NodeView, NodeView]) -> tuple[str, str]:
     """Of the operands; one of which nothing is known, as in derivatives, has the other's."""
     left, right = views[0].precision, views[1].precision
     return left or right, right or left
 
 
-def _replaced(axes: Sequence[Labels], by: Mapping[Any, Window]) -> tuple[Labels, ...]:
+def _replaced(axes: Sequence[Labels], by: Mapping[Any, AxisWindow]) -> tuple[Labels, ...]:
     return tuple(tuple(by.get(x, x) for x in axis) for axis in axes)
 
 
@@ -125,24 +125,24 @@ def _direct(problem: _Problem) -> _Problem:
     windows = tuple(problem.left.windows)
     places = {x.place: x for x in windows if x.place is not None}
     taps = {x.tap: x for x in windows if x.tap is not None}
-    kernel = Factor(problem.right.node, _replaced(problem.right.axes, taps))
+    kernel = AxisFactor(problem.right.node, _replaced(problem.right.axes, taps))
     return replace(problem, right=kernel, out=_replaced(problem.out, places), windows=windows)
 
 
 def _of_result(problem: _Problem) -> _Problem:
     """The same where the windows are the result's: they say what the array's elements reach."""
     turned = {
-        x: Window(x.place, x.tap, x.base, -x.dilation, x.stride, -x.offset)
+        x: AxisWindow(x.place, x.tap, x.base, -x.dilation, x.stride, -x.offset)
         for axis in problem.out
         for x in axis
-        if isinstance(x, Window)
+        if isinstance(x, AxisWindow)
     }
     places = {x.place: x for x in turned.values() if x.place is not None}
     taps = {x.tap: x for x in turned.values() if x.tap is not None}
     return replace(
         problem,
-        left=Factor(problem.left.node, _replaced(problem.left.axes, places)),
-        right=Factor(problem.right.node, _replaced(problem.right.axes, taps)),
+        left=AxisFactor(problem.left.node, _replaced(problem.left.axes, places)),
+        right=AxisFactor(problem.right.node, _replaced(problem.right.axes, taps)),
         out=_replaced(problem.out, turned),
         windows=tuple(turned.values()),
     )
@@ -163,7 +163,7 @@ def _written(w: Computation, problem: _Problem) -> Node | None:
     return _convolution(w, problem) if whole and real else None
 
 
-def _goes_round(window: Window, problem: _Problem) -> bool:
+def _goes_round(window: AxisWindow, problem: _Problem) -> bool:
     """Whether places are in the array and the result, and taps in the kernel, unless it is one."""
 
     def single(label: int | None) -> bool:
@@ -184,8 +184,8 @@ def _without(problem: _Problem, lone: set[int]) -> _Problem:
 
     return replace(
         problem,
-        left=Factor(problem.left.node, rest(problem.left.axes)),
-        right=Factor(problem.right.node, rest(problem.right.axes)),
+        left=AxisFactor(problem.left.node, rest(problem.left.axes)),
+        right=AxisFactor(problem.right.node, rest(problem.right.axes)),
         out=rest(problem.out),
     )
 
@@ -204,7 +204,7 @@ def _dot(w: Computation, problem: _Problem) -> Node:
     batch = [a for a in wanted if a in left and a in right]
     summed = [a for a in left if a in right and a not in batch]
     free = [a for a in (*left, *right) if a not in batch and a not in summed]
-    labels: list[int | Window] = [*batch, *free]
+    labels: list[int | AxisWindow] = [*batch, *free]
     numbers: dict[str, Any] = {
         "lhs_batch_dims": tuple(left.index(a) for a in batch),
         "lhs_contracting_dims": tuple(left.index(a) for a in summed),
@@ -263,7 +263,7 @@ def _convolution(w: Computation, problem: _Problem) -> Node:
     )
     if places is not None:
         return out
-    return from_roles(w, Factor(out, tuple(roles)), problem.out, problem.shape, space)
+    return from_roles(w, AxisFactor(out, tuple(roles)), problem.out, problem.shape, space)
 
 
 def _result_sizes(problem: _Problem, roles: Sequence[Labels]) -> list[int]:
@@ -272,7 +272,7 @@ def _result_sizes(problem: _Problem, roles: Sequence[Labels]) -> list[int]:
         axis[0]: n for axis, n in zip(problem.out, problem.shape, strict=True) if len(axis) == 1
     }
     return [
-        math.prod(sizes.get(x, 1) if isinstance(x, Window) else problem.space[x] for x in role)
+        math.prod(sizes.get(x, 1) if isinstance(x, AxisWindow) else problem.space[x] for x in role)
         for role in roles
     ]
 

@@ -10,12 +10,12 @@ from typing import Any
 
 from functrax.core.types.aval import ShapedArray
 from functrax.transforms.hlo.computations.computation import Computation, Node, Shape
-from functrax.transforms.hlo.computations.views import View
-from functrax.transforms.hlo.products.factors import Labels, Window, labels_of_map
+from functrax.transforms.hlo.computations.views import NodeView
+from functrax.transforms.hlo.products.factors import AxisWindow, Labels, labels_of_map
 
 
 def window_reduction(
-    w: Computation, view: View, axes: Sequence[int], start: Node, combiner: Computation
+    w: Computation, view: NodeView, axes: Sequence[int], start: Node, combiner: Computation
 ) -> Node | None:
     """A reduction of an array that is read by windows; None for other arrays.
 
@@ -30,7 +30,7 @@ def window_reduction(
         return None
     space = view.map.domain
     found = labels_of_map(view.map, axes, ())
-    if found is None or not any(isinstance(x, Window) for axis in found for x in axis):
+    if found is None or not any(isinstance(x, AxisWindow) for axis in found for x in axis):
         return None
     windows = [_as_window(axis, axes) for axis in found]
     shown = {x for window in windows for x in (window.place, window.tap)}
@@ -49,17 +49,21 @@ def window_reduction(
     return _ordered(w, out, windows, [d for d in range(len(space)) if d not in axes], space)
 
 
-def _as_window(axis: Labels, axes: Sequence[int]) -> Window:
+def _as_window(axis: Labels, axes: Sequence[int]) -> AxisWindow:
     """A window over an axis; of a whole axis with one place for each element, or in all."""
-    if axis and isinstance(axis[0], Window):
+    if axis and isinstance(axis[0], AxisWindow):
         return axis[0]
     label = axis[0] if axis else None
-    assert not isinstance(label, Window)
-    return Window(None, label, 1, 1, 1, 0) if label in axes else Window(label, None, 1, 1, 1, 0)
+    assert not isinstance(label, AxisWindow)
+    return (
+        AxisWindow(None, label, 1, 1, 1, 0)
+        if label in axes
+        else AxisWindow(label, None, 1, 1, 1, 0)
+    )
 
 
 def _ordered(
-    w: Computation, x: Node, windows: Sequence[Window], kept: Sequence[int], space: Shape
+    w: Computation, x: Node, windows: Sequence[AxisWindow], kept: Sequence[int], space: Shape
 ) -> Node:
     """An axis for each label that is kept, in order."""
     labels = [window.place for window in windows if window.place is not None]
@@ -69,7 +73,7 @@ def _ordered(
 
 
 def window_text(
-    windows: Sequence[Window],
+    windows: Sequence[AxisWindow],
     arrays: Sequence[int],
     taps: Sequence[int],
     results: Sequence[int],

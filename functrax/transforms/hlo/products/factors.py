@@ -1,9 +1,9 @@
 """The factors of a sum of products, by the axes of the space that they run through.
 
 A sum of products has an iteration space; each of its axes has a number, its *label*.  A
-:class:`Factor` says of each axis of an array which labels it runs through: one as a rule, none for
-an axis of size 1, two for groups and members of groups.  An axis of a convolution runs through a
-:class:`Window`: places and taps.
+:class:`AxisFactor` says of each axis of an array which labels it runs through: one as a rule, none
+for an axis of size 1, two for groups and members of groups.  An axis of a convolution runs through
+a :class:`AxisWindow`: places and taps.
 
 Start at :func:`factor`.
 """
@@ -19,11 +19,11 @@ from functrax.core.index.expr import Dim, FloorDiv, IndexExpr
 from functrax.core.index.map import IndexMap
 from functrax.core.records import record
 from functrax.transforms.hlo.computations.computation import Computation, Node, Shape
-from functrax.transforms.hlo.computations.views import View
+from functrax.transforms.hlo.computations.views import NodeView
 
 
 @record(eq=False)
-class Window:
+class AxisWindow:
     """``base * element = stride * place + dilation * tap + offset`` along an axis.
 
     Args:
@@ -41,11 +41,11 @@ class Window:
 
 
 #: What an axis runs through.
-Labels: TypeAlias = "tuple[int | Window, ...]"
+Labels: TypeAlias = "tuple[int | AxisWindow, ...]"
 
 
 @record(eq=False)
-class Factor:
+class AxisFactor:
     """An array, and what each of its axes runs through."""
 
     node: Node
@@ -57,12 +57,12 @@ class Factor:
         return {x for axis in self.axes for x in axis if isinstance(x, int)}
 
     @property
-    def windows(self) -> list[Window]:
+    def windows(self) -> list[AxisWindow]:
         """The windows, in the order of the axes."""
-        return [x for axis in self.axes for x in axis if isinstance(x, Window)]
+        return [x for axis in self.axes for x in axis if isinstance(x, AxisWindow)]
 
 
-def factor(view: View, taps: Collection[int], groups: Collection[int]) -> Factor | None:
+def factor(view: NodeView, taps: Collection[int], groups: Collection[int]) -> AxisFactor | None:
     """What the axes of a view's base run through; None if it is nothing of the kind.
 
     Args:
@@ -71,11 +71,11 @@ def factor(view: View, taps: Collection[int], groups: Collection[int]) -> Factor
       groups: the labels that are groups where they share an axis with their members.
     """
     if view.axes is not None:
-        return Factor(view.base, tuple(() if a is None else (a,) for a in view.axes))
+        return AxisFactor(view.base, tuple(() if a is None else (a,) for a in view.axes))
     if view.map is None or view.fill not in (None, 0):
         return None
     axes = labels_of_map(view.map, taps, groups)
-    return None if axes is None else Factor(view.base, axes)
+    return None if axes is None else AxisFactor(view.base, axes)
 
 
 def labels_of_map(
@@ -102,13 +102,13 @@ def _says_it_all(index_map: IndexMap, axes: Sequence[Labels]) -> bool:
         (_numerator(expr) % label.base).eq(0)
         for expr, axis in zip(index_map.exprs, axes, strict=True)
         for label in axis
-        if isinstance(label, Window) and label.base > 1
+        if isinstance(label, AxisWindow) and label.base > 1
     ]
     return replace(index_map, conditions=tuple(conditions)) == index_map
 
 
-def _numbers(label: int | Window) -> list[int]:
-    parts = (label.place, label.tap) if isinstance(label, Window) else (label,)
+def _numbers(label: int | AxisWindow) -> list[int]:
+    parts = (label.place, label.tap) if isinstance(label, AxisWindow) else (label,)
     return [x for x in parts if x is not None]
 
 
@@ -150,7 +150,7 @@ def _window(expr: IndexExpr, taps: Collection[int]) -> Labels | None:
         return None
     place, stride = places[0] if places else (None, 1)
     tap, dilation = tapped[0] if tapped else (None, 1)
-    return (Window(place, tap, stride, dilation, base, expr.const),) if stride > 0 else None
+    return (AxisWindow(place, tap, stride, dilation, base, expr.const),) if stride > 0 else None
 
 
 def places_of_roles(axes: Sequence[Labels], roles: Sequence[Labels]) -> list[int] | None:
@@ -166,7 +166,7 @@ def places_of_roles(axes: Sequence[Labels], roles: Sequence[Labels]) -> list[int
     return None if free else places
 
 
-def flat(w: Computation, x: Factor, space: Shape) -> tuple[Node, list[int | Window]]:
+def flat(w: Computation, x: AxisFactor, space: Shape) -> tuple[Node, list[int | AxisWindow]]:
     """An array with an axis for each label, and the labels."""
     labels = [label for axis in x.axes for label in axis]
     sizes = [
@@ -178,7 +178,7 @@ def flat(w: Computation, x: Factor, space: Shape) -> tuple[Node, list[int | Wind
 
 
 def arranged(
-    w: Computation, x: Factor, roles: Sequence[Labels], space: Shape
+    w: Computation, x: AxisFactor, roles: Sequence[Labels], space: Shape
 ) -> tuple[Node, list[int]]:
     """An array with an axis for each role, and where those axes are.
 
@@ -195,11 +195,11 @@ def arranged(
 
 
 def from_roles(
-    w: Computation, x: Factor, axes: Sequence[Labels], shape: Shape, space: Shape
+    w: Computation, x: AxisFactor, axes: Sequence[Labels], shape: Shape, space: Shape
 ) -> Node:
     """An array whose axes are roles, as one of a shape whose axes run through ``axes``."""
     wanted = [label for axis in axes for label in axis]
     kept = tuple(tuple(label for label in role if label in wanted) for role in x.axes)
-    split, labels = flat(w, Factor(x.node, kept), space)
+    split, labels = flat(w, AxisFactor(x.node, kept), space)
     order = [labels.index(label) for label in wanted if label in labels]
     return w.reshape(w.transpose(split, order), shape)

@@ -11,6 +11,8 @@ from functrax.backends.cache.program_cache import source_of
 from functrax.backends.compilation.compiler import record_of
 from functrax.backends.cpu import CpuDevice
 from functrax.backends.executables.program import (
+    CondInstruction,
+    CopyInstruction,
     Instruction,
     Launch,
     RuntimeProgram,
@@ -93,9 +95,9 @@ def _compiled(program: RuntimeProgram) -> dict[int, InstructionFacts]:
 
 
 def _bare(x: Instruction) -> InstructionFacts:
-    name: Any = getattr(x, "name", type(x).__name__.lower())
+    name: Any = getattr(x, "name", type(x).__name__.removesuffix("Instruction").lower())
     if isinstance(x, Launch):
         return InstructionFacts("kernel", name)
     if subprograms(x):
-        return InstructionFacts("branch" if type(x).__name__ == "Cond" else "loop", name)
-    return InstructionFacts("copy" if type(x).__name__ == "Copy" else "call", name)
+        return InstructionFacts("branch" if isinstance(x, CondInstruction) else "loop", name)
+    return InstructionFacts("copy" if isinstance(x, CopyInstruction) else "call", name)

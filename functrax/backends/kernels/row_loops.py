@@ -88,9 +88,11 @@ class _RowLoop(LoopLowering):
         return self.arrays.add(RowMemory(aval, self.buffers[x], base))
 
     def _in_registers(self, k: int, aval: ShapedArray) -> Any:
+        return self.arrays.add(Rows(aval, tuple(self._accs(k, aval))))
+
+    def _accs(self, k: int, aval: ShapedArray) -> list[Scalar]:
         varies = bool(aval.shape)
-        rows = [self.acc(k, (r,), aval.dtype, varies) for r in range(_rows(aval))]
-        return self.arrays.add(Rows(aval, tuple(rows)))
+        return [self.acc(k, (r,), aval.dtype, varies) for r in range(_rows(aval))]
 
     def _run(
         self, eqns: Sequence[Eqn], leaves: dict[Atom, Any]

@@ -259,6 +259,7 @@ class LoopLowering(ABC):
         return leaves
 
     def _accs(self, k: int, aval: ShapedArray) -> list[Scalar]:
+        """The scalars of the ``k``-th part of the carry: leaves of its own."""
         return self._scalars(self._in_registers(k, aval), aval)
 
     def _carries(self, k: int, x: Atom, new: Sequence[Scalar]) -> list[Carry]:

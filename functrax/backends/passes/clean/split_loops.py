@@ -276,14 +276,17 @@ class _Turned:
 
 
 def _turned(loop: _Loop, gone: set[Var]) -> list[_Turned]:
-    """Constants that are factors of sums, and contiguous along what is summed."""
-    found = []
+    """Constants that are factors of sums, and contiguous along what is summed, each once."""
+    found: dict[Eqn, _Turned] = {}
     for eqn in loop.body.eqns:
         axes = reduced_axes(eqn)
         product = loop.makers.get(eqn.invars[0]) if axes else None
         if axes and product and product.primitive is mul and gone.isdisjoint(eqn.outvars):
-            found += [_read_across(loop, x, axes) for x in product.invars]
-    return [turned for turned in found if turned is not None]
+            for x in product.invars:
+                turned = _read_across(loop, x, axes)
+                if turned is not None:
+                    found.setdefault(turned.eqn, turned)
+    return list(found.values())
 
 
 def _read_across(loop: _Loop, x: Atom, axes: tuple[int, ...]) -> _Turned | None:

@@ -162,6 +162,8 @@ class KernelGroup:
       ways: the ways by which it reads a value, for those that it reads through views.
       writes: the values that are used outside.
       stages: how often it goes through the rows that it reduces.
+      stage_of: in which of these, from 1 on, the values that it writes are known, if not in the
+        first.
       update: whether it ends with a scatter.
       serial: whether that may meet an element again with each step.
       size: how many equations it computes for each element: one more often than once, if its
@@ -174,7 +176,7 @@ class KernelGroup:
     """
 
     __slots__ = ("center", "dear", "eqns", "in_parts", "number", "reads", "serial", "size",
-                 "space", "stages", "update", "version", "ways", "work",
+                 "space", "stage_of", "stages", "update", "version", "ways", "work",
                  "writes")  # fmt: skip
 
     def __init__(self, number: int, eqn: Eqn) -> None:
@@ -188,6 +190,7 @@ class KernelGroup:
         self.space = space_of(eqn)
         self.size = 0
         self.stages = 1
+        self.stage_of: dict[Var, int] = {}
         self.work = 0.0
         self.dear = False
         self.center = number if eqn.primitive is contraction else None

@@ -288,11 +288,7 @@ def recomputed(a: KernelGroup, b: KernelGroup, written: set[Var]) -> float:
 def take_evaluations(a: KernelGroup, b: KernelGroup, written: set[Var]) -> None:
     """What ``b`` computes how often, when ``a`` becomes a part of it; before its reads change."""
     into = _ways_into(a, b, written)
-    times = places(into, math.prod(b.space.full))
-    if a.space.row is not None:
-        after = any(a.has_for_rows(v) and not b.reads[v] for v in b.reads.keys() & a.writes)
-        b.stages = a.stages + b.stages if after else max(a.stages, b.stages)
-        times += b.stages - a.stages
+    times = places(into, math.prod(b.space.full)) + _take_stages(a, b, written)
     for v in a.reads:
         if v in b.ways or v in a.ways or into != HERE:
             add_ways(b, v, one_after_another(into, a.ways.get(v, HERE)))
@@ -300,6 +296,20 @@ def take_evaluations(a: KernelGroup, b: KernelGroup, written: set[Var]) -> None:
         b.ways.pop(v, None)
     b.work += a.work * times
     b.size += a.size * times
+
+
+def _take_stages(a: KernelGroup, b: KernelGroup, written: set[Var]) -> int:
+    """Gives ``b`` the stages of both; returns how often more the rows of ``a`` are gone through."""
+    if a.space.row is None:
+        return 0
+    first = 1  # the stage in which b can begin
+    for v in b.reads.keys() & a.writes:
+        after = a.has_for_rows(v) and not b.reads[v]
+        first = max(first, a.stage_of.get(v, 1) + after)
+    later = {v: b.stage_of.get(v, 1) + first - 1 for v in b.writes & written}
+    b.stage_of = later | {v: a.stage_of.get(v, 1) for v in a.writes & written}
+    b.stages = max(a.stages, b.stages + first - 1)
+    return b.stages - a.stages
 
 
 def _ways_into(a: KernelGroup, b: KernelGroup, written: set[Var]) -> Ways:

@@ -40,7 +40,7 @@ def ranges_for(units: int, grain: int, cost: int, threads: int) -> int:
     least = target().wake_ns
     if threads <= 1 or cost < least:
         return 1
-    return max(1, min(threads, -(-units // grain), cost // (least // 2)))
+    return min(threads, -(-units // grain), max(2, cost // least))
 
 
 class ThreadPool:

@@ -227,7 +227,7 @@ void parallel_for(RangeFunction function, void* context, std::int64_t units, std
   if (inside_loop) return run_alone(job);
   Team& all = team();
   if (all.threads() == 1 || !all.try_lock()) return run_alone(job);
-  const std::int64_t parts = std::max<std::int64_t>(1, cost / (targets::kWakeNs / 2));
+  const std::int64_t parts = std::max<std::int64_t>(2, cost / targets::kWakeNs);
   job.least = (units + parts * grain - 1) / (parts * grain) * grain;
   all.run(job);
   all.unlock();

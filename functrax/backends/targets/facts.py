@@ -202,7 +202,7 @@ class Target:
     reread_ns: float = 1 / 128
     reread_bytes: int = 256 << 10
     tile_cycles: tuple[float, float, float] = (16.0, 12.0, 8.0)
-    wake_ns: int = 5_000
+    wake_ns: int = 7_000
     share_ns: int = 25_000
     library_call_ns: int = 150
     lock_ns: int = 5000

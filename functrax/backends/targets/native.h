@@ -18,7 +18,7 @@
 namespace functrax::targets {
 
 // Nanoseconds of work below which it does not pay to wake another thread: `wake_ns` of targets.
-constexpr std::int64_t kWakeNs = 5'000;
+constexpr std::int64_t kWakeNs = 7'000;
 
 // All that there are.
 inline const Relocations* const kAll[] = {&aarch64::kRelocations, &x86_64::kRelocations};

@@ -156,6 +156,7 @@ void spin(State& s, Lock& lock) {
 }
 
 void work(State& s) {
+  thread_pool::run_beside_python();
   PyThreadState* none = nullptr;
   bool ran = false;
   Lock lock(s.mutex);

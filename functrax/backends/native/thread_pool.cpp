@@ -25,6 +25,7 @@ constexpr int kSpins = 1000;              // pauses before a worker sleeps, some
 constexpr int kShare = 2;                 // a thread takes this part of its share of what is left
 
 thread_local bool inside_loop = false;
+thread_local bool beside_python = false;
 
 struct Job {
   RangeFunction function = nullptr;
@@ -219,10 +220,13 @@ void set_num_threads(int threads) {
   current.exchange(new Team(threads))->dismiss();
 }
 
+void run_beside_python() { beside_python = true; }
+
 void parallel_for(RangeFunction function, void* context, std::int64_t units, std::int64_t grain,
                   std::int64_t cost, Asked ends) {
   if (units <= 0) return;
-  if (cost < targets::kWakeNs || units <= grain) return function(context, 0, units);
+  const std::int64_t worth = beside_python ? 2 * targets::kWakeNs : targets::kWakeNs;
+  if (cost < worth || units <= grain) return function(context, 0, units);
   Job job{function, context, units, grain, grain, most_units(units, grain, cost), ends};
   if (inside_loop) return run_alone(job);
   Team& all = team();

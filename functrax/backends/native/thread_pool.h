@@ -20,6 +20,10 @@ using Asked = bool (*)(void* context);
 void parallel_for(RangeFunction function, void* context, std::int64_t units, std::int64_t grain,
                   std::int64_t cost, Asked ends);
 
+// Says of the calling thread that Python goes on beside it, so that one processor less is idle: it
+// wakes others for twice as much work.
+void run_beside_python();
+
 // How many threads take part, the calling one among them.
 int num_threads();
 void set_num_threads(int threads);

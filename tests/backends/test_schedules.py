@@ -234,6 +234,7 @@ def test_each_decision_can_be_left_out(decision: str, strict: bool) -> None:
         "pad": lambda v, r: jnp.pad(v * r, 2),
         "product": lambda v, r: (v @ v.T * 0.5 + v[:, :1], (v @ v.T) * v[:, 1:2])[1],
         "scatter": lambda v, r: jnp.zeros(401).at[jnp.arange(401) // 2].add(r),
+        "loop of rows": lambda v, r: lax.fori_loop(0, 9, lambda _, c: jnp.sin(c)[::-1], v[0, :12]),
     }
     with Override("strict", strict):
         want = {name: run(f, x, row) for name, f in functions.items()}

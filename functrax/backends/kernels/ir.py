@@ -194,6 +194,8 @@ class Kernel:
       rows: stores that follow the stages.
       vector: the dim whose neighbouring points are computed at once, or None.
       lanes: how many.
+      in_lanes: whether its expressions are about all lanes of a vector at once (small arrays, whose
+        rows are vectors), so that they mean nothing for a single point.
       block: the dim of which it does one block only, the block's size, and the outer dim that is
         the block's number; or None.
       fetches: whether it asks for what it reads in rows some lines before it reads them.
@@ -213,6 +215,7 @@ class Kernel:
     rows: list[Store]
     vector: int | None = None
     lanes: int = 1
+    in_lanes: bool = False
     block: tuple[int, int, int] | None = None
     fetches: bool = False
     rewrites: tuple[Done, ...] = ()

@@ -223,6 +223,7 @@ class LoopLowering(ABC):
             rows,
             vector=0 if self.lanes > 1 else None,
             lanes=self.lanes,
+            in_lanes=self.lanes > 1,
         )
 
     def _stage(self) -> LoopStage:

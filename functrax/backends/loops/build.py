@@ -2,7 +2,8 @@
 
 Outer dims are parallel loops, one inside the other.  Inside them each stage is a nest of loops that
 carry what it accumulates, and the row stores follow.  What a tree is rewritten by is in
-``loops/rewrites``.
+``loops/rewrites``.  Where expressions are about whole vectors, there are vector loops from the
+beginning.
 
 Start at :func:`build`.
 """
@@ -15,6 +16,7 @@ from typing import Final
 
 from functrax.backends.kernels.ir import Kernel, LoopStage, Reduce, Store
 from functrax.backends.kernels.tiling import Tiling
+from functrax.backends.loops.rewrites.vectorize import Vectorize
 from functrax.backends.loops.tree import (
     INDEX,
     Bind,
@@ -53,7 +55,11 @@ def build(kernel: Kernel) -> Function:
         body = (*body, *k.rows)
     for d in reversed(k.outer):
         body = (Loop("parallel", d, *_range(k, d), 1, body),)
-    return replace(tree, body=body)
+    tree = replace(tree, body=body)
+    if not k.in_lanes:
+        return tree
+    assert k.vector is not None
+    return Vectorize(k.vector, k.lanes).apply(tree)
 
 
 def _with_tile(k: Kernel, t: Tiling, body: Body) -> Body:

@@ -86,11 +86,11 @@ def schedule(kernel: Kernel, target: Target, left_out: LeftOut = NOTHING) -> lis
     kernel.off = left_out.kinds
     if kernel.tiling is not None:
         return [(kernel, tiles(kernel, kernel.tiling))]
-    if kernel.vector is None:
-        found = _strategy(_with_lanes(kernel, target), target)
-    else:
-        found = [(kernel, [])]  # lanes are the rows of small arrays
-    return [(k, [*_lanes(k, target), *rewrites, Combine(_fuses(target))]) for k, rewrites in found]
+    last = Combine(_fuses(target))
+    if kernel.in_lanes:
+        return [(kernel, [last])]
+    found = _strategy(_with_lanes(kernel, target), target)
+    return [(k, [*_lanes(k, target), *rewrites, last]) for k, rewrites in found]
 
 
 def scheduled_trees(

@@ -46,10 +46,15 @@ Array = NDArray[Any]
 _NOTHING: Final = 0x5B
 
 
+class EndlessError(Exception):
+    """A ``while`` loop that has not ended after as many steps as it may take."""
+
+
 def interpret(
     function: Function,
     arrays: Sequence[Array],
     expansions: Mapping[str, Expansion] = NO_EXPANSIONS,
+    most_steps: int | None = None,
 ) -> None:
     """Do what a tree says with arrays.
 
@@ -58,20 +63,27 @@ def interpret(
       arrays: for each operand the elements in one axis; those that are written are changed, and
         scratch is there, too.
       expansions: what to put in the place of functions of ``MATH``, by name.
+      most_steps: how many steps a ``while`` loop may take; None for any number.
 
     Raises:
       VerificationError: an element is read or written that is not in its array, or a value is used
         that is not there.
+      EndlessError: a ``while`` loop takes more steps.
     """
     with np.errstate(all="ignore"):
-        _Interpreter(function, arrays, expansions).statements(function.body)
+        _Interpreter(function, arrays, expansions, most_steps).statements(function.body)
 
 
 class _Interpreter(Visitor):
     def __init__(
-        self, function: Function, arrays: Sequence[Array], expansions: Mapping[str, Expansion]
+        self,
+        function: Function,
+        arrays: Sequence[Array],
+        expansions: Mapping[str, Expansion],
+        most_steps: int | None,
     ) -> None:
         self.function, self.arrays, self.expansions = function, arrays, expansions
+        self.most_steps = most_steps
         self.indices: dict[int, Array] = {}
         #: What has been computed, by open body: it stays as it is until the body ends.
         self.known: list[dict[Scalar, Array]] = [{}]
@@ -269,6 +281,8 @@ class _Interpreter(Visitor):
             self.known.pop()
             if not holds:
                 break
+            if step == self.most_steps:
+                raise EndlessError(f"kernel {self.function.name}: a loop of {step} steps")
             values = self._step(s.carries, values, s.body)
             step += 1
         self._results(s.carries, values)

@@ -3,7 +3,7 @@
     python -m pytest -m slow tests/backends/loops/test_every_kernel.py
 
 The tests of ``SUITE`` run in two processes with the plugin ``every_kernel.py``, which checks what
-they emit: 400 kernels in a minute of a processor, so about ten minutes of two cores.
+they emit: about 10,000 kernels with 25,000 rewrites, in nine minutes of two processors.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ ROOT = Path(__file__).parents[3]
 #: Tests that emit many kernels: of every kind of schedule, contraction and loop, and programs.
 SUITE = [
     *["tests/programs", "tests/nn", "tests/random", "tests/lax", "tests/linalg", "tests/fft"],
+    "tests/numpy",
     *[
         f"tests/backends/test_{name}.py"
         for name in (

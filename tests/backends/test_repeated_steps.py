@@ -130,3 +130,21 @@ def test_indices_that_views_of_views_make_longer_and_longer(shape: tuple[int, ..
         want = move(want) * 2 + 1
     found = functrax.jit(repeated(lambda x: move(x) * 2 + 1, 16))(x)
     np.testing.assert_allclose(found, want, rtol=1e-5)
+
+
+def test_kernels_that_read_many_values_through_views_are_bounded() -> None:
+    """Each such value may take a load for each lane, which machine code grows with."""
+    factors = np.linspace(0.5, 1.5, 120 * 35, dtype=np.float32).reshape(120, 35)
+
+    def program(x: Any, rows: Any) -> Any:
+        for k in range(120):
+            x = x * rows[k].reshape(5, 7).T.reshape(-1)
+        return x
+
+    x = np.ones(35, np.float32)
+    rows = [functrax.numpy.asarray(row) for row in factors]
+    made = compile_program(functrax.make_jaxpr(program)(x, rows).jaxpr)
+    launches = [len(one.inputs) for one in made.program.instructions]
+    assert sum(launches) >= 120 and max(launches) <= 64
+    want = np.prod([row.reshape(5, 7).T.reshape(-1) for row in factors], axis=0)
+    np.testing.assert_allclose(functrax.jit(program)(x, rows), want, rtol=2e-5)

@@ -40,6 +40,7 @@ from functrax.backends.passes.fusion.kernel_groups import (
     all_fusible,
     is_dear_to_copy,
     is_view,
+    loads,
     moved_ns,
 )
 from functrax.backends.passes.fusion.kernel_spaces import merged_space
@@ -134,6 +135,7 @@ class Fusion:
         for group in self.groups.values():
             if len(group.eqns) > 1:
                 group.writes = {v for v in group.writes if v in self.outside or v in self.readers}
+            group.loads = loads(group.reads)
         self._connect()
 
     def _needed_by_others(self) -> set[Var]:
@@ -311,6 +313,7 @@ class Fusion:
         if len(a.eqns) > len(b.eqns):  # the shorter way, for chains grow at their ends
             a.eqns, b.eqns = b.eqns, a.eqns
         b.eqns |= a.eqns
+        b.loads = loads(b.reads)
         b.dear = b.dear or a.dear
         b.center = b.center if a.center is None else a.center
         b.in_parts = b.in_parts or a.in_parts

@@ -7,7 +7,7 @@ iteration space of a kernel, :class:`KernelGroup` what is known of equations tha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from functrax.backends.cost import memory_ns, moving_ns
@@ -31,8 +31,8 @@ Shape: TypeAlias = tuple[int, ...]
 #: Under what a program of groups remembers why pairs of its equations, given by their positions,
 #: share no kernel.
 REASONS = "reasons why groups stay apart"
-#: The most equations that a kernel computes for each element, counted as often as it computes them:
-#: what its compile time and registers allow.
+#: The most equations that a kernel computes for each element, counted as often as it computes them,
+#: and with what it reads through views (:func:`loads`): what its compile time and registers allow.
 MAX_COMPUTED = 512
 #: Few equations.  A program of no more begins with a group for each.  Unrelated groups have no more
 #: in one: by then starting it costs little for each, and machine code takes as long to make as it
@@ -64,6 +64,15 @@ def is_dear_to_copy(x: Atom) -> bool:
 
 def _is_dear_to_copy(size: int, costs: Target) -> bool:
     return moving_ns(2 * size, costs) > costs.kernel_ns
+
+
+def loads(reads: Mapping[Var, bool]) -> int:
+    """How many equations the arrays among the reads of a group count as that it sees by views.
+
+    There may be a load for each lane of a vector, for where lanes are is not known yet.
+    """
+    through = sum([not here and v.aval.ndim > 0 for v, here in reads.items()])
+    return through * (target().vector_bytes // dtypes.float32.itemsize) if through else 0
 
 
 def is_fusible(eqn: Eqn, takes: Callable[[Jaxpr], bool] | None = None) -> bool:
@@ -159,6 +168,7 @@ class KernelGroup:
       eqns: their positions in the program, views left out.
       space: what the kernel runs over.
       reads: for each value from outside how it is used: as it is, or through views.
+      loads: what :func:`loads` says of them.
       ways: the ways by which it reads a value, for those that it reads through views.
       writes: the values that are used outside.
       stages: how often it goes through the rows that it reduces.
@@ -175,7 +185,7 @@ class KernelGroup:
         holes of a spread operand are read, as by the gradient of a strided convolution.
     """
 
-    __slots__ = ("center", "dear", "eqns", "in_parts", "number", "reads", "serial", "size",
+    __slots__ = ("center", "dear", "eqns", "in_parts", "loads", "number", "reads", "serial", "size",
                  "space", "stage_of", "stages", "update", "version", "ways", "work",
                  "writes")  # fmt: skip
 
@@ -183,6 +193,7 @@ class KernelGroup:
         self.number = number
         self.eqns: set[int] = set()
         self.reads: dict[Var, bool] = {}
+        self.loads = 0
         self.ways: dict[Var, frozenset[tuple[int, ...]]] = {}
         self.writes: set[Var] = set()
         self.update = is_update(eqn)

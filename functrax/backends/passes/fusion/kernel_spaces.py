@@ -38,7 +38,7 @@ def merged_space(
 
     What the two write together, ``written`` gives where it matters.
     """
-    if a.size + b.size > MAX_COMPUTED:
+    if a.size + a.loads + b.size + b.loads > MAX_COMPUTED:
         return None, f"size: more than {MAX_COMPUTED} equations computed for each element"
     if a.center is not None or b.center is not None:
         through = [v for v in b.reads if v in a.writes]

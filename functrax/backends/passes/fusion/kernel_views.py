@@ -26,6 +26,7 @@ from functrax.backends.passes.fusion.kernel_groups import (
     has_holes,
     is_renaming,
     is_view,
+    loads,
     nbytes,
     squeezed,
 )
@@ -261,7 +262,8 @@ class Views:
             if plain:
                 parent[n] = n
                 parent.update(dict.fromkeys(joined, n))
-                sizes[n] = 1 + sum([sizes.pop(r) for r in joined])
+                views = 0 if self.made.keys().isdisjoint(eqn.invars) else loads(self.reads_of(eqn))
+                sizes[n] = 1 + views + sum([sizes.pop(r) for r in joined])
         return {n: root(n) for n in parent}
 
 

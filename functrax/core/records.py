@@ -103,8 +103,11 @@ def replace(old: _Record, /, **changes: Any) -> _Record:
     values = old.__dict__
     new = object.__new__(cls)
     copied = new.__dict__
-    for name in members:
-        copied[name] = values[name]
+    if len(values) == len(members):
+        copied.update(values)
+    else:  # something else is kept with it
+        for name in members:
+            copied[name] = values[name]
     copied.update(changes)
     if len(copied) != len(members):
         wrong = ", ".join(sorted(changes.keys() - members.keys()))
@@ -147,14 +150,18 @@ def _init(cls: Any, members: list[Field[Any]]) -> Callable[..., None]:
             break
         defaults[k] = {f.name: f.default, **defaults[k + 1]}
     known = {f.name: f.default for f in members if f.default is not MISSING}
+    made = [(f.name, f.default_factory) for f in members if f.default_factory is not MISSING]
     checked = hasattr(cls, "__post_init__")
     every = frozenset(names)
 
     def init(self: Any, *args: Any, **kwargs: Any) -> None:
-        if kwargs:
+        if kwargs or made:
             values = dict(known)
             values.update(zip(names, args))
             values.update(kwargs)
+            for name, make in made:
+                if name not in values:
+                    values[name] = make()
             twice = not kwargs.keys().isdisjoint(names[: len(args)])
             if twice or len(args) > len(names) or values.keys() != every:
                 values = _bound(cls, members, args, kwargs)

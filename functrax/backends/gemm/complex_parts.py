@@ -29,7 +29,7 @@ from functrax.core.prims.arithmetic import mul, neg, sub
 from functrax.core.prims.convert import conj, convert_element_type
 from functrax.core.prims.mapped import reindex
 from functrax.core.prims.reduce import reduce_sum
-from functrax.core.prims.reindex import Reindex, Reindexing, iota
+from functrax.core.prims.reindex import Reindex, Reindexing, iota, map_of
 from functrax.core.types import dtypes
 from functrax.core.types.aval import ShapedArray
 
@@ -194,7 +194,7 @@ class _Parts:
             eqn = self.defs[x]
             if isinstance(eqn.primitive, Reindexing):
                 dims = dict(enumerate(exprs))
-                exprs = [e.substitute(dims) for e in self._map_of(eqn).exprs]
+                exprs = [e.substitute(dims) for e in map_of(eqn).exprs]
             x = eqn.invars[0]
         sizes = x.aval.shape
         return frozenset(
@@ -229,13 +229,8 @@ class _Parts:
         imaginary = self._part(x.aval.shape, x.aval.dtype, -1, eqn)
         return self._new(mul, (x, self._sign(imaginary, eqn)), eqn)
 
-    def _map_of(self, eqn: Eqn) -> IndexMap:
-        """The map of a view of one array."""
-        found: IndexMap = eqn.primitive.index_map(eqn.invars[0].aval, **eqn.params)  # type: ignore[attr-defined]
-        return found
-
     def _view(self, eqn: Eqn) -> Var:
-        old = self._map_of(eqn)
+        old = map_of(eqn)
         shape, part = (*old.domain, _PARTS), Dim(len(old.domain))
         return self._viewed(self.env[eqn.invars[0]], shape, (*old.exprs, part), eqn, old.conditions)
 

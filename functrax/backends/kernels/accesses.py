@@ -24,7 +24,11 @@ def accesses(kernel: Kernel) -> Iterator[tuple[IndexExpr, int, bool]]:
 
 def coefficients(address: IndexExpr, rank: int) -> list[int]:
     """How far apart in memory neighbours along each dim are."""
-    return [coefficient(address, d) for d in range(rank)]
+    row = [0] * rank
+    for atom, step in address.terms:
+        if type(atom) is Dim and atom.number < rank:
+            row[atom.number] = step
+    return row
 
 
 def coefficient(address: IndexExpr, d: int | None) -> int:

@@ -28,7 +28,7 @@ from functrax.core.index.map import IndexMap
 from functrax.core.ir.jaxpr import Atom, Eqn, Literal, Var
 from functrax.core.prims.mapped import Update
 from functrax.core.prims.reduce import ReindexReduce
-from functrax.core.prims.reindex import Reindex, iota
+from functrax.core.prims.reindex import Reindex, iota, map_of
 from functrax.core.prims.slicing import concatenate
 from functrax.core.scalars.scalar import Builder, Scalar
 from functrax.core.tracing.primitive import Elementwise
@@ -225,8 +225,7 @@ class Values:
         self, eqn: Eqn, point: Point, guard: Scalar | None
     ) -> tuple[Point, Scalar | None, Scalar | None]:
         """Where a reindex reads: the point, the guard there, and whether it is inside."""
-        avals = [v.aval for v in eqn.invars]
-        index_map = eqn.primitive.index_map(*avals, **eqn.params)  # type: ignore[attr-defined]
+        index_map = map_of(eqn)
         if "fill" not in eqn.params:  # a map that is inside everywhere
             return self._composition(index_map, point), guard, None
         exprs, inside = self.image(index_map, point, eqn.invars[1:], guard)

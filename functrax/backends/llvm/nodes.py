@@ -55,19 +55,20 @@ class Nodes:
             if id(node) in known or node.op == "const":
                 stack.pop()
                 continue
+            waiting = len(stack)
             other = None if node.op in OPERATIONS else self.calls.expansion(w.builder, node)
-            instead = other is not None
-            args = node.args if other is None else (other,)
-            missing = [x for x in args if id(x) not in known and x.op != "const"]
-            if not missing and node.op == "div" and self._divides_a_row(node):
-                args, instead = (self._by_reciprocal(node),), True
-                missing = [x for x in args if id(x) not in known]
-            if missing:
-                stack.extend(missing)
+            for x in node.args if other is None else (other,):
+                if id(x) not in known and x.op != "const":
+                    stack.append(x)
+            if len(stack) == waiting and node.op == "div" and self._divides_a_row(node):
+                other = self._by_reciprocal(node)
+                if id(other) not in known:
+                    stack.append(other)
+            if len(stack) > waiting:
                 continue
             stack.pop()
-            if instead:
-                same = w.operand(args[0])
+            if other is not None:
+                same = w.operand(other)
                 w.same(node, same, same.level)
             else:
                 self._compute(node)
@@ -177,16 +178,19 @@ class Nodes:
     def _operands(self, node: Scalar) -> tuple[int, int, list[str]]:
         """How many lanes the operands have, the innermost level of them, and their names so."""
         w = self.writer
-        found = [w.operand(x) for x in node.args]
+        found = [w.known.get(id(x)) for x in node.args]  # none of constants
         lanes, level = 1, 0
-        for x in found:
-            if x.lanes > lanes:
-                lanes = x.lanes
-            if x.level > level:
-                level = x.level
-        if lanes == 1:
-            return lanes, level, [x.name for x in found]
-        return lanes, level, [w.as_vector(x, lanes) for x in node.args]
+        for known in found:
+            if known is not None:
+                if known.lanes > lanes:
+                    lanes = known.lanes
+                if known.level > level:
+                    level = known.level
+        names = [
+            w.in_lanes(x, lanes) if known is None or known.lanes != lanes else known.name
+            for x, known in zip(node.args, found)
+        ]
+        return lanes, level, names
 
 
 # ---- leaves that are the same in all loops ------------------------------------------------------

@@ -18,7 +18,6 @@ import numpy as np
 
 from functrax.backends.llvm.templates import below, constant, lane_order, llvm_type, splat
 from functrax.backends.loops.tree import Function
-from functrax.core.records import field, record
 from functrax.core.scalars.scalar import Scalar
 
 #: The name that every kernel has in its text; it gets one of its own when it is compiled.
@@ -38,15 +37,21 @@ class Known:
         self.name, self.vector, self.level, self.lanes = name, vector, level, lanes
 
 
-@record(frozen=False)
 class Level:
-    """An open loop."""
+    """An open loop.
 
-    lines: list[str] = field(default_factory=list)
-    #: What is forgotten when the loop is closed.
-    known: list[Any] = field(default_factory=list)
-    #: The label of the block that its lines are in now.
-    block: str = "entry"
+    Attributes:
+      lines: of its body so far.
+      known: what is forgotten when the loop is closed.
+      block: the label of the block that its lines are in now.
+    """
+
+    __slots__ = ("block", "known", "lines")
+
+    def __init__(self, block: str = "entry") -> None:
+        self.lines: list[str] = []
+        self.known: list[Any] = []
+        self.block = block
 
 
 Names: TypeAlias = list[str]
@@ -236,7 +241,7 @@ class Writer:
 
     def open_level(self, block: str) -> str:
         """Begin a level, whose first lines are in a block; that block."""
-        self.levels.append(Level(block=block))
+        self.levels.append(Level(block))
         return block
 
     def close_level(self) -> list[str]:

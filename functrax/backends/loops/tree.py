@@ -26,6 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import fields
+from functools import cache
 from itertools import count
 from typing import Any, Final, TypeAlias
 
@@ -396,9 +397,19 @@ _BODIES: Final = ("points", "body", "otherwise")
 
 def with_bodies(statement: Statement, change: Callable[[Body], Body]) -> Statement:
     """A statement with other statements in it."""
-    bodies = {x: getattr(statement, x) for x in _BODIES if getattr(statement, x, ())}
-    found = {x: new for x, body in bodies.items() if (new := change(body)) is not body}
+    found = {}
+    kind: Any = type(statement)
+    for name in _bodies_of(kind):
+        body = getattr(statement, name)
+        if body and (new := change(body)) is not body:
+            found[name] = new
     return replace(statement, **found) if found else statement
+
+
+@cache
+def _bodies_of(kind: type[Any]) -> tuple[str, ...]:
+    names = {f.name for f in fields(kind)}
+    return tuple([x for x in _BODIES if x in names])
 
 
 class Visitor:

@@ -23,7 +23,7 @@ import numpy as np
 
 from functrax.core.errors.typed import AxisError, BroadcastAxisError, ShapeError
 from functrax.core.index.map import IndexMap
-from functrax.core.ir.jaxpr import Literal
+from functrax.core.ir.jaxpr import Eqn, Literal
 from functrax.core.prims.shape_checks import check_axes, check_permutation, check_sizes
 from functrax.core.tracing.primitive import (
     Avals,
@@ -73,6 +73,22 @@ class Reindex(Reindexing):
         out = self.bind(*primals, **params)
         t = tangents[0]
         return out, None if t is None else self.bind(t, *primals[1:], **params)
+
+
+def map_of(eqn: Eqn) -> IndexMap:
+    """The map of an equation whose primitive is a :class:`Reindex`."""
+    params = eqn.params
+    found: IndexMap | None = params.get("map")
+    if found is not None:
+        return found
+    return _map_of(eqn.primitive, tuple([x.aval for x in eqn.invars]), tuple(params.items()))
+
+
+@functools.lru_cache(maxsize=4096)
+def _map_of(
+    primitive: Reindex, avals: tuple[ShapedArray, ...], params: tuple[tuple[str, Any], ...]
+) -> IndexMap:
+    return primitive.index_map(*avals, **dict(params))
 
 
 @functools.lru_cache(maxsize=4096)

@@ -12,13 +12,13 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Iterable
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from functrax.backends.reference import strided
 from functrax.core.index.bounds import bounds
 from functrax.core.index.map import IndexMap
 from functrax.core.ir.jaxpr import Atom, Eqn, Var
-from functrax.core.prims.reindex import Reindex
+from functrax.core.prims.reindex import map_of
 from functrax.core.types.aval import ShapedArray
 
 Shape: TypeAlias = tuple[int, ...]
@@ -50,16 +50,6 @@ def dense(shape: Shape) -> RepeatLayout:
 def volume(shape: Shape, axes: Iterable[int]) -> int:
     """The number of elements along some axes."""
     return math.prod([shape[k] for k in axes])
-
-
-def map_of(eqn: Eqn) -> IndexMap:
-    """The map that a reindex of one operand is."""
-    return _map_of(eqn.primitive, eqn.invars[0].aval, tuple(eqn.params.items()))
-
-
-@functools.lru_cache(maxsize=4096)
-def _map_of(primitive: Reindex, aval: ShapedArray, params: tuple[tuple[str, Any], ...]) -> IndexMap:
-    return primitive.index_map(aval, **dict(params))
 
 
 @functools.lru_cache(maxsize=4096)

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 
-from functrax.backends.passes.contractions.layouts import Shape, identity, map_of
+from functrax.backends.passes.contractions.layouts import Shape, identity
 from functrax.backends.passes.contractions.terms import composed, fills_zeros
 from functrax.backends.passes.contractions.writer import EquationWriter
 from functrax.backends.passes.groups import contraction, grouped
@@ -26,7 +26,7 @@ from functrax.core.index.map import IndexMap
 from functrax.core.ir.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
 from functrax.core.prims.arithmetic import mul
 from functrax.core.prims.reduce import AxisReduce, kept_axes, reduce_sum
-from functrax.core.prims.reindex import Reindex, reshape
+from functrax.core.prims.reindex import Reindex, map_of, reshape
 from functrax.core.records import record, replace
 from functrax.core.tracing.primitive import Elementwise, Primitive
 from functrax.core.types.aval import ShapedArray

@@ -28,7 +28,6 @@ from functrax.backends.passes.contractions.layouts import (
     Layouts,
     Shape,
     identity,
-    map_of,
     mixes,
     volume,
 )
@@ -50,7 +49,7 @@ from functrax.core.prims.arithmetic import add, mul, neg, sub
 from functrax.core.prims.convert import convert_element_type
 from functrax.core.prims.mapped import reindex_reduce
 from functrax.core.prims.reduce import ReindexReduce, reduce_or, reduce_sum
-from functrax.core.prims.reindex import Reindex, broadcast_in_dim
+from functrax.core.prims.reindex import Reindex, broadcast_in_dim, map_of
 from functrax.core.prims.slicing import slice_
 from functrax.core.tracing.primitive import Elementwise
 from functrax.core.types import dtypes

@@ -25,7 +25,7 @@ from collections.abc import Sequence
 
 from functrax.backends.cost import products_ns
 from functrax.backends.passes.clean.dce import uses
-from functrax.backends.passes.contractions.layouts import Shape, identity, map_of
+from functrax.backends.passes.contractions.layouts import Shape, identity
 from functrax.backends.passes.contractions.product_sums import (
     ProductSum,
     coefficients_of,
@@ -46,7 +46,7 @@ from functrax.core.index.map import IndexMap
 from functrax.core.ir.jaxpr import Atom, Eqn, Jaxpr, Var
 from functrax.core.prims.arithmetic import add
 from functrax.core.prims.reduce import reduce_sum
-from functrax.core.prims.reindex import Reindex, reshape
+from functrax.core.prims.reindex import Reindex, map_of, reshape
 from functrax.core.records import replace
 from functrax.core.types import dtypes
 

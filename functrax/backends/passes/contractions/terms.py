@@ -16,12 +16,12 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from functrax.backends.passes.clean.compose import named_step, without_implied
-from functrax.backends.passes.contractions.layouts import RepeatLayout, map_of, through
+from functrax.backends.passes.contractions.layouts import RepeatLayout, through
 from functrax.backends.reference import strided
 from functrax.core.index.map import IndexMap
 from functrax.core.ir.jaxpr import Atom, Eqn, Literal, Var
 from functrax.core.prims.mapped import reindex
-from functrax.core.prims.reindex import Reindex
+from functrax.core.prims.reindex import Reindex, map_of
 from functrax.core.tracing.primitive import Primitive
 from functrax.core.types import dtypes
 from functrax.core.types.aval import ShapedArray

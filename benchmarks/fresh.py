@@ -25,6 +25,7 @@ from benchmarks.worker import OVER_LIMIT, MeasurementError, Session, Worker, com
 from benchmarks.workload import Workload
 
 NEW_SIZES = range(33, 83)  # 50 batch sizes; the first two are not counted
+ANY_SIZES = np.random.default_rng(0).permutation(np.arange(1, 601))[:100]
 CALLS = 10  # for memory
 
 
@@ -93,17 +94,26 @@ def measure(session: Session, name: str) -> tuple[float, list[np.ndarray]]:
 
 
 def new_sizes(session: Session, workload: Workload) -> tuple[float, list[np.ndarray]]:
-    """The median first call of one function with each of 50 batch sizes."""
+    """First calls of one function with sizes that are new to it.
+
+    The median of 50 batch sizes, which are cut from the last input, or the mean of 100 sizes from
+    1 to 600 where the workload makes its inputs at a size.
+    """
     function = session.framework.build(workload)
-    *fixed, batch = workload.inputs()
-    fixed = session.framework.place(fixed)
+    if workload.at_size is None:
+        *fixed, batch = workload.inputs()
+        fixed = session.framework.place(fixed)
+        inputs = ((*fixed, session.framework.place(batch[:size])) for size in NEW_SIZES)
+    else:
+        at_size = workload.at_size
+        inputs = (session.framework.place(at_size(int(size))) for size in ANY_SIZES)
     times = []
-    for size in NEW_SIZES:
-        args = (*fixed, session.framework.place(batch[:size]))
+    for args in inputs:
         begin = time.perf_counter()
         result = session.framework.block(function(*args))
         times.append((time.perf_counter() - begin) * 1e6)
-    return float(np.median(times[2:])), compared(session.framework.arrays(result))
+    figure = np.median if workload.at_size is None else np.mean
+    return float(figure(times[2:])), compared(session.framework.arrays(result))
 
 
 def memory(session: Session, workload: Workload) -> float:

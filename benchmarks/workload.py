@@ -39,7 +39,7 @@ Mode = Literal[
     "cold",  # the first call in a new process with an empty cache directory
     "first",  # the same of a program that stages itself: it is called without jit
     "warm disk",  # the first call in a new process, after another one that filled the directory
-    "new sizes",  # first calls with 50 batch sizes, in one new process
+    "new sizes",  # first calls with sizes not seen before, in one new process
     "memory",  # growth of the resident memory over the first ten calls, in bytes
     "import",  # a process that imports the library, in microseconds
     "installed",  # the files of the library and of all that it depends on, in bytes
@@ -94,6 +94,7 @@ class Workload:
     each output written once.  ``read_only`` says that the bytes are nearly all reads.  ``per`` is
     the number of steps in a call, for rows stated per step.  ``compared`` is false where outputs
     cannot be alike (sizes, imports); ``not_compared`` names peers with other random numbers.
+    ``at_size`` gives the inputs at a size, where rows about new sizes do not cut the last input.
     ``tolerance`` bounds ‖a - b‖/‖b‖ of each output between two frameworks, where outputs whose
     root mean square is below ``noise`` count as that large.
     """
@@ -112,6 +113,7 @@ class Workload:
     noise: float = 0.0
     not_compared: frozenset[str] = frozenset()
     note: str = ""
+    at_size: Callable[[int], tuple[Any, ...]] | None = None
 
     def frameworks(self) -> tuple[str, ...]:
         """The frameworks that the row can be run on, functrax and JAX first."""

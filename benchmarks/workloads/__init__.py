@@ -6,11 +6,19 @@ One module per table; each has a ``TITLE`` and its ``ROWS``.
 from __future__ import annotations
 
 from benchmarks.workload import Workload
-from benchmarks.workloads import calls, contractions, control, elementwise, libraries, operations
+from benchmarks.workloads import (
+    calls,
+    contractions,
+    control,
+    elementwise,
+    libraries,
+    operations,
+    sizes,
+)
 
 TABLES: dict[str, tuple[Workload, ...]] = {
     module.TITLE: module.ROWS
-    for module in (elementwise, contractions, control, calls, libraries, operations)
+    for module in (elementwise, contractions, control, calls, sizes, libraries, operations)
 }
 
 

@@ -13,9 +13,30 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import cache, lru_cache
 
 from functrax.backends.targets.facts import Target
 from functrax.core.types.symbolic_sizes import applied
+
+
+@lru_cache(maxsize=1 << 14)
+def about(shape: tuple[int, ...]) -> int:
+    """About how many elements an array has, or points a kernel: those of the classes of its sizes.
+
+    What fusion decides by costs is the same for all sizes of a class, which so share a size-generic
+    program.
+    """
+    return math.prod([applied(size_class, n) for n in shape])
+
+
+@cache
+def size_class(n: int) -> int:
+    """A power of two, or what stands for the sizes between two of them: three quarters of one.
+
+    So sizes of about as much are one to the compiler, and half as much too large or too small.
+    """
+    power = 1 << (n - 1).bit_length() if n > 2 else n
+    return n if n == power else power // 4 * 3
 
 
 def cycles_ns(cycles: float, target: Target) -> float:

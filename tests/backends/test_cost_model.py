@@ -7,7 +7,7 @@ import pytest
 
 import functrax
 import functrax.numpy as jnp
-from functrax.backends.cost import launch_ns, moving_ns
+from functrax.backends.cost import about, launch_ns, moving_ns, size_class
 from functrax.backends.kernels.math import EXPANSIONS, FUNCTION_OPERATIONS
 from functrax.backends.targets import target
 from functrax.core.scalars.scalar import MATH, Builder, Scalar
@@ -64,3 +64,10 @@ def test_it_is_in_nanoseconds():
     assert done == pytest.approx((1 + 20 + 3000) * here.cycle_ns, abs=1)
     assert moving_ns(1 << 30, here) == (1 << 30) * here.byte_ns
     assert moving_ns(1 << 10, here) == 0
+
+
+def test_costs_of_what_moves_are_those_of_classes_of_sizes():
+    found = [size_class(n) for n in (0, 1, 2, 3, 4, 5, 6, 7, 8, 96, 97, 128, 129, 384, 1000, 1024)]
+    assert found == [0, 1, 2, 3, 4, 6, 6, 6, 8, 96, 96, 128, 192, 384, 768, 1024]
+    assert all(2 * n <= 3 * size_class(n) <= 4.5 * n for n in range(1, 3000))
+    assert about((5, 100)) == 6 * 96 and about(()) == 1 and about((7, 0)) == 0

@@ -243,6 +243,38 @@ def triangle(n):
     return (lambda x: jnp.tril(x, k=n - 50) + jnp.eye(n)), (values(n, n),)
 
 
+@case
+def concatenation(n):
+    return (lambda x, y: jnp.concatenate([jnp.sin(x), y * 2, x[3:]])), (
+        values(n + 3, 5),
+        values(n // 2, 5),
+    )
+
+
+@case
+def solution(n):
+    return jnp.linalg.solve, (values(n, n) + n * np.eye(n, dtype=np.float32), values(n))
+
+
+@case
+def block(n):
+    """The gradient of a layer of a transformer."""
+
+    def norm(x, g):
+        m = x.mean(-1, keepdims=True)
+        return (x - m) / jnp.sqrt(x.var(-1, keepdims=True) + 1e-5) * g
+
+    def f(p, x):
+        q, k, v = (t.reshape(n, 2, 8).swapaxes(0, 1) for t in jnp.split(norm(x, p[0]) @ p[1], 3, 1))
+        seen = jnp.tril(jnp.ones((n, n), bool))
+        parts = nn.softmax(jnp.where(seen, q @ k.swapaxes(1, 2) / 3, -1e9)) @ v
+        x = x + parts.swapaxes(0, 1).reshape(n, 16) @ p[2]
+        return jnp.mean((x + nn.gelu(norm(x, p[0]) @ p[3]) @ p[4]) ** 2)
+
+    sizes = ((16,), (16, 48), (16, 16), (16, 64), (64, 16))
+    return functrax.grad(f), ([values(*s) for s in sizes], values(n, 16))
+
+
 def traced(name: str, n: int) -> tuple[Jaxpr, list[Any]]:
     function, args = CASES[name](n)
     closed = functrax.jit(function).lower(*args)
@@ -281,6 +313,16 @@ QUICK = ["perceptron", "attention", "statistics", "moves"]
 @pytest.mark.parametrize("name", QUICK)
 def test_a_plan_makes_what_the_compiler_makes(name):
     assert check(name, (33, 34, 35, 39, 48, 47)) >= 3
+
+
+@pytest.mark.parametrize(
+    ("name", "least"),
+    [("concatenation", 16), ("solution", 14), ("products", 11), ("perceptron", 11)],
+)
+def test_most_sizes_far_apart_are_made_from_plans(name, least):
+    """What the compiler decides by costs is one for all sizes of a class."""
+    sizes = np.random.default_rng(1).permutation(np.arange(33, 600))[:20].tolist()
+    assert check(name, sizes, run=False) >= least
 
 
 def test_literals_that_are_equal_by_chance_are_told_from_others():

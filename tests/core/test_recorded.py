@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from functrax.core.types.symbolic_sizes import Recorded, SizeRecording, applied, asked, gcd
+from functrax.core.types.symbolic_sizes import Recorded, SizeRecording, applied, asked, decided, gcd
 
 
 def replayed(function: Any, first: tuple[Any, ...], *others: tuple[Any, ...]) -> list[Any]:
@@ -27,6 +27,19 @@ def test_arithmetic_is_replayed() -> None:
 
     for numbers, got in zip([(7, 3), (20, 9)], replayed(function, (7, 3), (20, 9)), strict=True):
         assert got == function(*numbers)
+
+
+def test_a_decision_is_one_answer() -> None:
+    """However its function came to it, what it gives is a number like others."""
+
+    def function(n: Any, m: Any) -> Any:
+        (best, _) = decided(lambda *costs: (costs.index(min(costs)), "least"), n * 3, m * 4, n + m)
+        assert type(best) is int
+        return (best, n * m)
+
+    found = replayed(function, (7, 9), (1, 50), (9, 2), (5, 5))
+    assert found == [(2, 63), None, None, (2, 25)]
+    assert decided(lambda n: n // 2, 9) == 4, "of numbers that are not recorded"
 
 
 def test_another_answer_ends_a_replay() -> None:

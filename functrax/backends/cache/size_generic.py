@@ -39,7 +39,8 @@ from functrax.core.records import record
 from functrax.core.tracing.primitive import MAX_REMEMBERED
 from functrax.core.types.symbolic_sizes import Replay, SizeRecording, identity
 
-#: Of a family so many members that no plan holds for are remembered, and so many plans are made.
+#: Of a family so many members that no plan holds for are remembered, and so many plans may be made
+#: without a use; those that held last are kept, four times as many.
 REMEMBERED: Final = 8
 
 
@@ -205,13 +206,14 @@ class _Family:
     Attributes:
       members: the numbers of those that were compiled by themselves, and their programs.
       plans: the last one that held first.
-      tries: how many more plans may be made.
+      tries: how many more plans may be made; each use of one earns half a plan, for to make one
+        takes about two compilations.
     """
 
     def __init__(self) -> None:
         self.members: list[tuple[Sequence[Any], weakref.ref[RuntimeProgram]]] = []
         self.plans: list[ProgramTemplate] = []
-        self.tries = REMEMBERED
+        self.tries: float = REMEMBERED
 
     def confirmed(self, plan: ProgramTemplate) -> bool | None:
         """Whether a plan makes of a member what that was compiled to; None if it holds for none."""
@@ -265,8 +267,10 @@ class Member:
         for plan in plans:
             program = plan.program(self.numbers)
             if program is not None:
+                family = self._family
+                family.tries = min(family.tries + 0.5, REMEMBERED)
                 if plan is not plans[0]:
-                    self._family.plans = [plan, *[p for p in plans if p is not plan]]
+                    family.plans = [plan, *[p for p in plans if p is not plan]]
                 return program
         return None
 
@@ -282,28 +286,28 @@ class Member:
           compiled: compiles it, where there is nothing else to compare the plan with.
         """
         family = self._family
-        if len(family.members) < MEMBERS - 1 or family.tries <= 0:
+        if len(family.members) < MEMBERS - 1 or family.tries < 1:
             return None
         samples = [*[numbers for numbers, _ in family.members], self.numbers]
         try:
             plan = make_plan(self.jaxpr, samples)
         except _ByChanceError:
             return None
-        except NotGenericError:
-            family.tries = 0
+        except NotGenericError:  # which programs of other sizes may be
+            family.tries /= 2
             return None
         except Exception as error:  # a part of the compiler does not take recorded numbers
             report(error)
             family.tries = 0
             return None
         # One that holds for one value of a number alone is of little use.
-        family.tries = family.tries - 1 if plan.pins == 0 else family.tries // 2
+        family.tries = family.tries - 1 if plan.pins == 0 else family.tries / 2
         program = plan.program(self.numbers)
         confirmed = family.confirmed(plan)
         if confirmed is None and program is not None:
             confirmed = same_programs(program, compiled())
         if program is None or not confirmed:
             return None
-        family.plans = [plan, *family.plans]
+        family.plans = [plan, *family.plans][: 4 * REMEMBERED]
         self.jaxpr.memo["plan", compile_context()] = plan.log  # what it took, for cache_info()
         return program

@@ -38,6 +38,7 @@ from functrax.backends.kernels.tiling import (
 from functrax.backends.targets import Target
 from functrax.core.records import record
 from functrax.core.types import dtypes
+from functrax.core.types.symbolic_sizes import applied, decided, recording_of
 
 Way: TypeAlias = Literal["in place", "packed", "windows", "rows"]
 
@@ -93,10 +94,20 @@ class Plan:
 
 
 def ranked(kernel: Kernel, first: Side, second: Side, target: Target) -> list[Plan]:
-    """The plans that there are, the cheapest one first; none if no side has a dim of its own."""
+    """The plans that there are, the cheapest one first; none if no side has a dim of its own.
+
+    For a size-generic program the cheapest one alone.
+    """
     model = _Model(kernel, (first, second), target)
     plans = [*model.plans(first, second), *model.plans(second, first)]
+    costs = [plan.cost for plan in plans]
+    if plans and recording_of(costs) is not None:  # which of them is the cheapest is one answer
+        return [plans[decided(_cheapest, *costs)]]
     return sorted(plans, key=lambda plan: plan.cost)
+
+
+def _cheapest(*costs: float) -> int:
+    return costs.index(min(costs))
 
 
 class _Cost(NamedTuple):
@@ -136,7 +147,7 @@ class _Model:
             merges = [m for side in sides if side.windows for m in side.windows.merges]
             images = {d for m in merges for d in (m.first, m.second)}
             sizes = enumerate(kernel.extents)
-            self.extents = tuple([_rounded(n, d in images) for d, n in sizes])
+            self.extents = tuple([applied(rounded, n, d in images) for d, n in sizes])
             self.blocks = _blocks(kernel, depth), _blocks(kernel, depth // 2)
         self.steps = math.prod(self.extents[d] for d in kernel.inner)
         self.arrays = sum(operand.size for operand in kernel.operands)
@@ -175,7 +186,7 @@ class _Model:
     def _tiles(self, rows: int, columns: int) -> Iterable[tuple[int, int]]:
         """The sizes of tiles that are tried: how many rows and vectors they have."""
         if self.words is None:
-            return (tile_of(rows, columns, self.steps, self.lanes, self.target),)
+            return (decided(tile_of, rows, columns, self.steps, self.lanes, self.target),)
         return [(high * self.lanes, wide) for high in (1, 2) for wide in (1, 2)]
 
     def _step(self, height: int, width: int) -> float:
@@ -272,7 +283,7 @@ class _Model:
         return kinds[2 if pitch % target.colliding_stride == 0 else 1] * count
 
 
-def _rounded(extent: int, of_image: bool) -> int:
+def rounded(extent: int, of_image: bool = False) -> int:
     """An extent as plans see it: where it is not short, the next power of two.
 
     So contractions of about the same size have one plan, and with it the same machine code.  Those
@@ -356,9 +367,11 @@ def _step(height: int, width: int, lanes: int, steps: int, target: Target) -> fl
 def tile_of(rows: int, columns: int, steps: int, lanes: int, target: Target) -> tuple[int, int]:
     """The rows and the vectors of the tile that does the least work in vain."""
     best, least = (1, 1), math.inf
-    heights: Iterable[int] = range(1, rows + 1)
+    heights: Iterable[int]
     if rows > _EXACT:  # as many as registers allow beside 4, 3 and 2 vectors, and even
         heights = [(target.registers - 1 - width) // width // 2 * 2 for width in (4, 3, 2)]
+    else:
+        heights = range(1, rows + 1)
     for width in range(1, 5):
         if (width - 1) * lanes >= columns:
             break

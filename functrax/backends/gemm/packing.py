@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
-from functrax.backends.gemm.blocking import Plan
+from functrax.backends.gemm.blocking import Plan, rounded
 from functrax.backends.gemm.replaced_dims import Replaced
 from functrax.backends.gemm.sides import Side, stride
 from functrax.backends.kernels.accesses import coefficient
@@ -28,6 +29,7 @@ from functrax.backends.kernels.tiling import (
 from functrax.backends.targets import Target
 from functrax.core.index.expr import Dim, IndexExpr, add_terms
 from functrax.core.records import replace
+from functrax.core.types.symbolic_sizes import applied, decided
 
 #: The part of the second cache that a unit keeps for the left side.
 BLOCK_PART = 4
@@ -37,6 +39,8 @@ SUMS_BYTES = 1 << 18
 #: thread for.  Where rows that share a copy would be parted, which copies once more, half as many
 #: must do.
 UNITS = 16
+#: Of so many tiles of rows each asks for a part of what the next tile of columns reads.
+FETCHING: Final = 4
 
 
 def staged(kernel: Kernel, plan: Plan, target: Target) -> list[Kernel]:
@@ -146,7 +150,7 @@ def _main(kernel: Kernel, plan: Plan, target: Target, left: Reading, right: Read
     others = tuple(d for d in kernel.outer if d not in (rows, columns))
     (reduction,) = kernel.stages[0].reductions
     dtype = reduction.how.carries[0]
-    row_tiles, column_tiles = _blocks(kernel, plan, target, others, dtype.itemsize)
+    row_tiles, column_tiles, many = _units(kernel, plan, target, others, dtype.itemsize)
     first = len(extents)
     scratch = len(kernel.operands)
     width = plan.width * plan.lanes
@@ -188,7 +192,7 @@ def _main(kernel: Kernel, plan: Plan, target: Target, left: Reading, right: Read
     tiling = Tiling(
         rows, columns, plan.height, plan.width, plan.lanes, left, right,
         first, first + 1, scratch, of_sum, sums if plan.copied else None, turned,
-        row_tiles, column_tiles, block, others,
+        row_tiles, column_tiles, many, block, others,
         tuple(d for d in kernel.outer if d in plan.left.dims and d in plan.right.dims),
         math.trunc(plan.ns), dot,
     )  # fmt: skip
@@ -213,29 +217,79 @@ def _along_rows(kernel: Kernel, plan: Plan) -> bool:
     return nearer > 0
 
 
-def _blocks(
+class _Units(NamedTuple):
+    """How many tiles make a unit: of rows, and of columns; and whether those of rows are many."""
+
+    rows: int
+    columns: int
+    many: bool
+
+
+def _units(
     kernel: Kernel, plan: Plan, target: Target, others: tuple[int, ...], size: int
+) -> _Units:
+    high = plan.depth(kernel.extents, kernel.inner) * plan.height * size
+    high = target.second_cache // BLOCK_PART // high
+    tile = plan.height * plan.width * plan.lanes * size
+    most = None if plan.block is None else SUMS_BYTES // tile
+
+    def numbers(extents: Sequence[int]) -> tuple[Any, ...]:
+        row = -(-extents[plan.rows] // plan.height)
+        column = -(-extents[plan.columns] // (plan.width * plan.lanes))
+        count = math.prod(extents[d] for d in others)
+        each = plan.ns / (count * row * column)
+        return row, column, count, each, high, most, plan.copied, target.wake_ns
+
+    # Sizes may be numbers that are not known yet: what is chosen among them is one, too.  What is
+    # a part of the code follows from sizes as plans see them.
+    exact = numbers(kernel.extents)
+    about = numbers([applied(rounded, n) for n in kernel.extents])
+    many = decided(_has_many_rows, *about)
+    return _Units(applied(_unit_rows, *exact), applied(_unit_columns, *exact), many)
+
+
+def _unit_rows(*numbers: Any) -> int:
+    return _unit(*numbers)[0]
+
+
+def _unit_columns(*numbers: Any) -> int:
+    return _unit(*numbers)[1]
+
+
+def _has_many_rows(*numbers: Any) -> bool:
+    return _unit(*numbers)[0] >= FETCHING
+
+
+def _unit(
+    row: int,
+    column: int,
+    count: int,
+    each: float,
+    high: int,
+    most: int | None,
+    copied: bool,
+    wake_ns: float,
 ) -> tuple[int, int]:
-    """How many tiles of rows, and of columns, make a unit."""
-    extents = kernel.extents
-    row = -(-extents[plan.rows] // plan.height)
-    column = -(-extents[plan.columns] // (plan.width * plan.lanes))
-    count = math.prod(extents[d] for d in others)
-    each = plan.ns / (count * row * column)
-    depth = plan.depth(extents, kernel.inner)
-    rows = max(1, min(row, target.second_cache // BLOCK_PART // (depth * plan.height * size)))
-    columns = column
-    if plan.block is not None:
-        tile = plan.height * plan.width * plan.lanes * size
-        rows = min(rows, SUMS_BYTES // tile)
-        columns = max(1, min(column, SUMS_BYTES // (tile * rows)))
+    """How many tiles of rows, and of columns, make a unit.
 
-    def units() -> int:
-        return count * -(-row // rows) * -(-column // columns)
-
-    while rows * columns * each > target.wake_ns and rows * columns > 1:
-        along_columns = columns > (1 if plan.copied else rows)
-        if units() >= (UNITS // 2 if plan.copied and not along_columns else UNITS):
+    Args:
+      row: how many tiles of rows there are.
+      column: how many tiles of columns.
+      count: how many products.
+      each: nanoseconds of a tile.
+      high: how many tiles of rows the left side's part of the second cache holds.
+      most: how many tiles' sums may wait; None if none does.
+      copied: whether the first tile of rows copies what it reads for the others.
+      wake_ns: what it pays to wake a thread for.
+    """
+    rows, columns = max(1, min(row, high)), column
+    if most is not None:
+        rows = min(rows, most)
+        columns = max(1, min(column, most // rows))
+    while rows * columns * each > wake_ns and rows * columns > 1:
+        along_columns = columns > (1 if copied else rows)
+        units = count * -(-row // rows) * -(-column // columns)
+        if units >= (UNITS // 2 if copied and not along_columns else UNITS):
             break
         if along_columns:
             columns = -(-columns // 2)

@@ -107,6 +107,7 @@ class Tiling:
         None if these go along its rows.
       row_tiles: how many tiles of rows make a unit.
       column_tiles: how many of columns.
+      fetches: whether tiles ask for what later ones read of the right side, where they can.
       others: the outer dims that are not in a tile.
       batch: the outer dims that both sides depend on.
       ns: estimated nanoseconds of the whole kernel on one thread.
@@ -129,6 +130,7 @@ class Tiling:
     turned: int | None
     row_tiles: int
     column_tiles: int
+    fetches: bool
     block: tuple[int, int] | None
     others: tuple[int, ...]
     batch: tuple[int, ...]

@@ -62,7 +62,7 @@ class Site:
     def work(self) -> int:
         """About how many multiplications a matrix takes."""
         m, n = self.shape[-2:]
-        return int(m * n * min(m, n))
+        return math.trunc(m * n * min(m, n))
 
     @property
     def is_small(self) -> bool:

@@ -120,9 +120,10 @@ class Memory:
         if found is None:
             name = f"%b{buffer}"
             if address.const:
-                offset = str(address.const)
                 if abs(address.const) > 4:
                     offset = w.number(address.const, ("const", buffer, address.const))
+                else:
+                    offset = str(address.const)
                 name = w.line(f"getelementptr {element}, ptr {name}, i64 {offset}", 0)
             found = w.know(key, name, False, 0)
         for level, d, coef in terms:

@@ -120,7 +120,7 @@ def check_shape(shape: Iterable[int], name: str) -> Shape:
         raise ShapeError(
             f"IndexMap: the {name} is not a shape", got=repr(shape), fix="give a tuple of integers"
         ) from None
-    if sizes and min(sizes) < 0:
+    if any(n < 0 for n in sizes):
         raise ShapeError(
             f"IndexMap: the {name} has a negative size", got=repr(sizes), fix="sizes of 0 or more"
         )

@@ -27,7 +27,7 @@ import itertools
 import math
 import operator
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -54,6 +54,7 @@ _SIGNS: Final[dict[Callable[..., Any], str]] = {
     operator.ne: "!=",
 }
 _PLAIN: Final = (int, float, np.generic)
+_T = TypeVar("_T")
 _count: Final = itertools.count()
 
 
@@ -110,6 +111,12 @@ class SizeRecording:
             self._steps.append((function, operands))
             self._known[key] = None, len(self._steps) - 1
         return found
+
+    def decide(self, function: Callable[..., Any], *operands: Any) -> Any:
+        """What a function without side effects gives, which is an answer from now on."""
+        found = self.apply(function, *operands)
+        self.ask(_same, found, found.value)
+        return found.value
 
     def pin(self, x: Recorded) -> Any:
         """The value of a number, which is an answer from now on."""
@@ -287,6 +294,15 @@ def asked(function: Callable[..., bool], *operands: Any) -> bool:
     """The truth of a statement, an answer where an operand is recorded."""
     recording = recording_of(operands)
     return bool(function(*operands)) if recording is None else recording.ask(function, *operands)
+
+
+def decided(function: Callable[..., _T], *operands: Any) -> _T:
+    """What a function without side effects gives, an answer where an operand is recorded.
+
+    So a choice among many is one answer, and how it was found is none.
+    """
+    recording = recording_of(operands)
+    return function(*operands) if recording is None else recording.decide(function, *operands)
 
 
 def integer(x: Any) -> Any:

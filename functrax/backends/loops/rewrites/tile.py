@@ -41,8 +41,6 @@ from functrax.core.index.expr import Dim, IndexExpr, add_terms
 from functrax.core.records import record, replace
 from functrax.core.scalars.scalar import Scalar
 
-#: Of so many tiles of rows each asks for a part of what the next tile of columns reads.
-FETCHING: Final = 4
 #: The largest step between neighbours of which whole lines are asked for.
 NEAR: Final = 4
 #: Where something begins and ends.
@@ -432,7 +430,7 @@ class _Tiled:
         t = self.tiling
         inside = len(self.inner) - (0 if t.block is None else self.inner.index(t.block[0]))
         narrow = self.extents[t.columns] < t.width * t.lanes
-        return inside == 1 and t.row_tiles >= FETCHING and not narrow and not t.on_unit
+        return inside == 1 and t.fetches and not narrow and not t.on_unit
 
 
 def _parts(tree: Function) -> tuple[tuple[int, ...], np.dtype[Any], tuple[Store, ...]]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from typing import Final
 
+from functrax.backends.cost import size_class
 from functrax.backends.kernels.accesses import (
     accesses,
     coefficient,
@@ -18,6 +19,7 @@ from functrax.backends.kernels.ir import Done, Kernel
 from functrax.backends.targets import Target
 from functrax.core.scalars.scalar import MATH
 from functrax.core.types.dtypes import float32, real_dtype
+from functrax.core.types.symbolic_sizes import decided
 
 #: Kernels with fewer nodes than this hide latencies by using more lanes.
 LIGHT: Final = 12
@@ -46,7 +48,7 @@ def choose_vector(kernel: Kernel, dims: tuple[int, ...] | None = None) -> int | 
         return None
     in_order = any(s.serial for s in kernel.stores()) or any(s.ordered for s in kernel.stages)
     candidates = kernel.outer if in_order else dims
-    best, best_score = None, (0.0, 0)
+    best, best_score, longest = None, 0.0, 0
     rank = len(kernel.extents)
     rows = {
         (number, *coefficients(address, rank)): 2.0 if stored else 1.0
@@ -62,11 +64,16 @@ def choose_vector(kernel: Kernel, dims: tuple[int, ...] | None = None) -> int | 
         steps = [(row[d + 1], weight) for row, weight in rows.items()]
         contiguous = sum(weight for step, weight in steps if step == 1)
         strided = sum(weight for step, weight in steps if step not in (0, 1))
-        full = min(kernel.extents[d] / 16, 1.0)
-        score = (full * (1 + contiguous) / (1 + strided), kernel.extents[d])
-        if score > best_score:
-            best, best_score = d, score
+        full = decided(_fullness, kernel.extents[d])
+        score = full * (1 + contiguous) / (1 + strided)
+        if score > best_score or (score == best_score and kernel.extents[d] > longest):
+            best, best_score, longest = d, score, kernel.extents[d]
     return best
+
+
+def _fullness(extent: int) -> float:
+    """About which part of the lanes of a vector a dim fills."""
+    return min(size_class(extent) / 16, 1.0)
 
 
 def _in_order(kernel: Kernel) -> bool:

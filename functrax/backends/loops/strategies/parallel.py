@@ -11,6 +11,7 @@ from functrax.backends.kernels.ir import Kernel
 from functrax.backends.loops.rewrites.parallelize import Parallelize
 from functrax.backends.targets import Target
 from functrax.core.scalars.scalar import MATH
+from functrax.core.types.symbolic_sizes import applied
 
 #: Fewer steps than this do not keep threads busy; twice as many are shared evenly.
 FEW: Final = 8
@@ -33,4 +34,8 @@ def share(kernel: Kernel, target: Target) -> list[Parallelize]:
     grain = -(-target.unit_points // (1 + functions) // per_point)
     if shared == kernel.vector:
         grain = -(-grain // kernel.lanes) * kernel.lanes
-    return [Parallelize(shared, max(1, min(grain, kernel.extents[shared])))]
+    return [Parallelize(shared, applied(_between, grain, kernel.extents[shared]))]
+
+
+def _between(grain: int, points: int) -> int:
+    return max(1, min(grain, points))

@@ -218,7 +218,7 @@ class _Recognition:
         if not x.used or not y.used:
             return False
         union = volume(x.shape, {*x.used, *y.used})
-        return union > strided.SMALL and min(x.distinct, y.distinct) < union
+        return union > strided.SMALL and (x.distinct < union or y.distinct < union)
 
     def contractions_of(self, eqn: Eqn) -> list[Eqn]:
         """What computes a sum of products without storing the products."""

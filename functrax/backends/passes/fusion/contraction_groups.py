@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from functrax.backends.cost import memory_ns
+from functrax.backends.cost import about, memory_ns
 from functrax.backends.passes.fusion.kernel_groups import KernelGroup, nbytes
 from functrax.backends.passes.groups import contraction, copied
 from functrax.backends.targets import target
@@ -52,7 +52,7 @@ def is_small(jaxpr: Jaxpr) -> bool:
     if any(a.dtype not in dtypes.ALL or not a.size for a in avals):
         return False
     sums = [e.invars[0].aval for e in jaxpr.eqns if isinstance(e.primitive, ReindexReduce)]
-    return len(sums) == 1 and sums[0].size <= LOOPED and sums[0].dtype not in dtypes.HALF
+    return len(sums) == 1 and about(sums[0].shape) <= LOOPED and sums[0].dtype not in dtypes.HALF
 
 
 def has_few_parts(jaxpr: Jaxpr) -> bool:

@@ -10,11 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from functrax.backends.cost import memory_ns, moving_ns
+from functrax.backends.cost import about, memory_ns, moving_ns
 from functrax.backends.kernels.values import is_update, reduced_axes
 from functrax.backends.passes.groups import contraction
 from functrax.backends.targets import target
-from functrax.backends.targets.facts import Target
 from functrax.core.index.expr import Condition, Dim, Mod
 from functrax.core.index.map import IndexMap
 from functrax.core.ir.jaxpr import Atom, Eqn, Jaxpr, Var
@@ -24,7 +23,6 @@ from functrax.core.prims.reindex import Reindexing, broadcast_in_dim, reshape
 from functrax.core.records import record
 from functrax.core.tracing.primitive import Elementwise
 from functrax.core.types import dtypes
-from functrax.core.types.symbolic_sizes import asked
 
 Shape: TypeAlias = tuple[int, ...]
 
@@ -52,18 +50,19 @@ def nbytes(x: Atom) -> int:
     return x.aval.size * x.aval.dtype.itemsize
 
 
+def about_bytes(x: Atom) -> int:
+    """Bytes of a value in memory, about, for decisions by cost."""
+    return about(x.aval.shape) * x.aval.dtype.itemsize
+
+
 def moved_ns(values: Iterable[Atom]) -> float:
     """Nanoseconds to move values to memory, or from there."""
-    return memory_ns(sum(map(nbytes, values)), target())
+    return memory_ns(sum(map(about_bytes, values)), target())
 
 
 def is_dear_to_copy(x: Atom) -> bool:
     """Whether to copy an array takes longer than to start one kernel more."""
-    return asked(_is_dear_to_copy, nbytes(x), target())
-
-
-def _is_dear_to_copy(size: int, costs: Target) -> bool:
-    return moving_ns(2 * size, costs) > costs.kernel_ns
+    return moving_ns(2 * about_bytes(x), target()) > target().kernel_ns
 
 
 def loads(reads: Mapping[Var, bool]) -> int:

@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable
 from typing import TypeAlias
 
-from functrax.backends.cost import cycles_ns
+from functrax.backends.cost import about, cycles_ns
 from functrax.backends.loops.strategies.reduction_blocks import in_blocks
 from functrax.backends.passes.fusion.contraction_groups import joined
 from functrax.backends.passes.fusion.kernel_groups import (
@@ -79,7 +79,7 @@ def _into_update(
     if update.primitive is scatter and x in a.reads and is_dear_to_copy(x):
         if views.reads_elsewhere(a.eqns, update):
             return None, "update: it is to be done in place, where these are still read"
-    if b.serial and _outlasts_scatter(a.work + b.work, math.prod(b.space.full)):
+    if b.serial and _outlasts_scatter(a.work + b.work, about(b.space.full)):
         return None, "cost: its elements are computed one after the other"
     return b.space, ""
 
@@ -134,6 +134,7 @@ def _row_fits(a: KernelGroup, b: KernelGroup) -> bool:
     length = math.prod(shape[d] for d in axes)
     if options.strict and in_blocks(math.prod(shape) // length, length):
         return False  # a kernel that reads it again would reduce it in another order
+    length = about(tuple([shape[d] for d in axes]))
     whole = [v for v in {*a.reads, *b.reads} if v.aval.size >= math.prod(shape)]
     width = sum(v.aval.dtype.itemsize for v in whole)
     return length * width <= target().reread_bytes

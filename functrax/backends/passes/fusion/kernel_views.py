@@ -16,6 +16,7 @@ import math
 from collections.abc import Container, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, TypeAlias
 
+from functrax.backends.cost import about
 from functrax.backends.kernels.lower import LEAST_SPLIT
 from functrax.backends.kernels.values import elements_of, is_update
 from functrax.backends.passes.fusion.kernel_groups import (
@@ -23,11 +24,11 @@ from functrax.backends.passes.fusion.kernel_groups import (
     SEARCH,
     KernelGroup,
     Shape,
+    about_bytes,
     has_holes,
     is_renaming,
     is_view,
     loads,
-    nbytes,
     squeezed,
 )
 from functrax.backends.passes.groups import contraction
@@ -276,21 +277,22 @@ def recomputed(a: KernelGroup, b: KernelGroup, written: set[Var]) -> float:
     """
     if a.space.row is not None or b.center is not None:
         return 0.0
-    points = math.prod(b.space.full)
+    points = about(b.space.full)
     times = places(_ways_into(a, b, written), points)
-    computed, before = times * points, math.prod(a.space.full)
-    if times == 1 and computed <= before:
+    if times == 1 and math.prod(b.space.full) <= math.prod(a.space.full):
         return 0.0
+    computed, before = times * points, about(a.space.full)
     if times * a.size + b.size > MAX_COMPUTED:
         return math.inf
-    read = sum(map(nbytes, a.reads)) - sum(nbytes(v) for v in a.writes & b.reads.keys())
+    given = sum(about_bytes(v) for v in a.writes & b.reads.keys())
+    read = sum(map(about_bytes, a.reads)) - given
     return max(computed - before, 0) * a.work + max(read, 0) * target().reread_ns
 
 
 def take_evaluations(a: KernelGroup, b: KernelGroup, written: set[Var]) -> None:
     """What ``b`` computes how often, when ``a`` becomes a part of it; before its reads change."""
     into = _ways_into(a, b, written)
-    times = places(into, math.prod(b.space.full)) + _take_stages(a, b, written)
+    times = places(into, about(b.space.full)) + _take_stages(a, b, written)
     for v in a.reads:
         if v in b.ways or v in a.ways or into != HERE:
             add_ways(b, v, one_after_another(into, a.ways.get(v, HERE)))

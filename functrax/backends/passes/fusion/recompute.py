@@ -12,10 +12,10 @@ its groups are changed in place, and its graph is out of date then.  Start at :f
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from functrax.backends.cost import about
 from functrax.backends.passes.fusion.kernel_groups import (
     FEW,
     MAX_COMPUTED,
@@ -137,7 +137,9 @@ class _Copied:
         v = self.v
         saved = moved_ns([v] * (len(self.readers) + (v not in self.fusion.outside)))
         for b in self.readers:
-            points = v.aval.size if b.reads[v] else max(v.aval.size, math.prod(b.space.full))
+            points = about(v.aval.shape)
+            if not b.reads[v]:
+                points = max(points, about(b.space.full))
             saved -= self._times(b) * points * target().element_ns * len(self.eqns)
         return saved
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from functrax.core.arrays.array import from_numpy
 from functrax.core.errors.typed import ArgumentError, ShapeError
+from functrax.core.prims.reindex import broadcast_in_dim
 from functrax.core.prims.slicing import pad
 from functrax.core.tracing.primitive import Value, like
 from functrax.numpy.axes import integer
@@ -64,9 +65,18 @@ def polyval(p: Any, x: Any, *, unroll: int = 16) -> Value:
     shape = broadcast_shape("polyval", [at.aval.shape, tuple(rest)])
     out = zeros(shape, at.aval.dtype)
     for i in range(count):
-        one = reshape_to(slice_axis(coefficients, 0, i, i + 1), tuple(rest))
-        out = out * at + one if i else broadcast_to(one, shape)
+        one = _repeated(slice_axis(coefficients, 0, i, i + 1), shape)
+        out = out * at + one if i else one
     return result(out)
+
+
+def _repeated(x: Value, shape: tuple[int, ...]) -> Value:
+    """A value without its first axis, which has size 1, at a shape that the others broadcast to."""
+    _, *rest = x.aval.shape
+    if len(rest) == len(shape):
+        return broadcast_to(reshape_to(x, tuple(rest)), shape)
+    dims = (0, *range(len(shape) - len(rest), len(shape)))
+    return broadcast_in_dim.bind(x, shape=shape, dims=dims)
 
 
 def _vectors(name: str, a1: Any, a2: Any, exact: bool) -> list[Value]:

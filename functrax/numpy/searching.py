@@ -204,11 +204,11 @@ def digitize(x: Any, bins: Any, right: bool = False, *, method: str | None = Non
     how = method or "scan"
     if size == 0:
         return full(values.aval.shape, literal(0, dtypes.int32))
-    up = searchsorted(edges, values, "left" if right else "right", method=how)
-    turned = reverse(edges, (0,))
-    down = searchsorted(turned, values, "left" if right else "right", method=how)
-    down = sub.bind(full(down.aval.shape, literal(size, dtypes.int32)), down)
     first, last = slice_axis(edges, 0, 0, 1), slice_axis(edges, 0, size - 1, size)
     rises = reshape_to(ge.bind(last, first), ())
+    in_order = broadcast_in_dim.bind(rises, shape=(size,), dims=())
+    rising = select_n.bind(in_order, reverse(edges, (0,)), edges)
+    below = searchsorted(rising, values, "left" if right else "right", method=how)
+    above = sub.bind(full(below.aval.shape, literal(size, dtypes.int32)), below)
     return result(select_n.bind(
-        broadcast_in_dim.bind(rises, shape=up.aval.shape, dims=()), down, up))  # fmt: skip
+        broadcast_in_dim.bind(rises, shape=below.aval.shape, dims=()), above, below))  # fmt: skip

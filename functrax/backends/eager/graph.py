@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from functrax.backends.reference.strided import SMALL
 from functrax.backends.targets.facts import PORTABLE, SECOND_CACHE
 from functrax.core import native
 from functrax.core.errors.source import SourceLine
@@ -58,7 +59,7 @@ class Signature(EagerSignature):
     __slots__ = (
         "alone", "avals", "cost", "exact", "holds", "is_brief", "literals_are_inputs",
         "operand_bytes", "out_bytes", "params", "primitive", "results", "shares", "simplifies",
-        "spent", "spreads", "strict", "types",
+        "pays", "reference_ns", "spent", "spreads", "strict", "types",
     )  # fmt: skip
 
     def __init__(
@@ -88,6 +89,13 @@ class Signature(EagerSignature):
         #: Whether it may run without a look at the graph: little work, and one small result.
         small = type(results) is ShapedArray and self.out_bytes <= SMALL_BYTES
         self.is_brief = small and cost <= CHEAP
+        #: About how many nanoseconds the reference takes where it runs again and again.
+        self.reference_ns = cost * primitive.reference_calls
+        #: Whether a program of its own is quicker than the reference: for few elements it is, but
+        #: a view of many, or what NumPy does as quickly, is left to NumPy.
+        sizes = [a.size for a in (*avals, *self.results)]
+        slow = isinstance(primitive, Elementwise) or primitive.reference_calls > 1
+        self.pays = slow or max(sizes, default=0) <= SMALL
         #: For how long it was run by itself; whether it has a program, None while that is open.
         self.spent = 0
         self.alone: bool | None = None

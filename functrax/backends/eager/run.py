@@ -156,12 +156,11 @@ def _has_program(signature: Signature) -> bool:
     That is so if NumPy gives other bits, and if the operation is run often.
     """
     if signature.alone is None:
-        signature.spent += signature.cost
+        signature.spent += signature.reference_ns
         own_bits = not (signature.exact or signature.shares)
         if signature.strict or not (own_bits or signature.spent > target().compile_ns):
             return False
-        elementwise = isinstance(signature.primitive, Elementwise)
-        signature.alone = (own_bits or elementwise) and single_operations.is_compiled(
+        signature.alone = (own_bits or signature.pays) and single_operations.is_compiled(
             signature.primitive, signature.avals, signature.params
         )
     return signature.alone
@@ -172,7 +171,7 @@ def _program_of(found: Cut) -> Executable | None:
     signatures = found.signatures
     cost = sum([signature.cost for signature in signatures])
     if cost <= CHEAP and len(signatures) == 1:
-        if not signatures[0].alone:
+        if not _has_program(signatures[0]):
             return None
         cost = CHEAP + 1
     return _compiled(found, cost)
@@ -290,7 +289,8 @@ def _compiled(found: Cut, cost: int) -> Executable | None:
         return executable
     if cost <= CHEAP:
         alone = sum([not signature.exact for signature in found.signatures])
-        spent = known + cost + target().program_ns * alone
+        takes = sum([signature.reference_ns for signature in found.signatures])
+        spent = known + takes + target().program_ns * alone
         if spent < target().compile_ns:
             _programs[key] = spent
             return None

@@ -70,8 +70,12 @@ def run(
 
 
 def is_compiled(primitive: Primitive, avals: Sequence[ShapedArray], params: dict[str, Any]) -> bool:
-    """Whether the compiler has code for an operation on arrays."""
-    return _is_compiled(_equation(primitive, [Var(a) for a in avals], params))
+    """Whether the compiler has code for an operation on arrays, or a library function."""
+    from functrax.backends.libraries.calls import has_library_call  # a part of the compiler
+
+    return has_library_call(primitive) or _is_compiled(
+        _equation(primitive, [Var(a) for a in avals], params)
+    )
 
 
 def _operation(

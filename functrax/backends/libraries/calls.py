@@ -50,6 +50,11 @@ _RULES: Final[dict[Primitive, Callable[[Site], list[Launch | None]]]] = {
 PRIMITIVES: Final = frozenset(primitive.name for primitive in _RULES)
 
 
+def has_library_call(primitive: Primitive) -> bool:
+    """Whether library functions compute a primitive, for some types at least."""
+    return primitive in _RULES
+
+
 def gives_other_bits(eqn: Eqn) -> bool:
     """Whether results of library functions have other last bits than the reference's results."""
     rounded = any(dtypes.is_inexact(v.aval.dtype) for v in eqn.outvars)

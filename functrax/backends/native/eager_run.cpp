@@ -164,7 +164,7 @@ bool run_cut(std::vector<Node*>& roots, bool requested) {
 // is none, -1 with an error set.
 int run_single(Node* node) {
   const Facts& facts = facts_of(node->signature);
-  if (!facts.is_brief) return 0;
+  if (!facts.is_brief || slot(node->signature, python.of_signature.alone) == Py_True) return 0;
   for (std::uint32_t i = 0; i < node->num_operands; ++i) {
     if (node->operands[i].producer() != nullptr) return 0;
   }

@@ -90,6 +90,7 @@ PyObject* configure(PyObject*, PyObject* const* args, Py_ssize_t count) {
       {4, "out_bytes", &p.of_signature.out_bytes},
       {4, "operand_bytes", &p.of_signature.operand_bytes},
       {4, "spreads", &p.of_signature.spreads},
+      {4, "alone", &p.of_signature.alone},
   };
   for (const Slot& s : found) {
     if (!pytree::find_slot(PyTuple_GET_ITEM(args[0], s.owner), s.name, *s.offset)) return nullptr;

@@ -17,7 +17,7 @@ struct Python {
   } of_source;
   struct {
     Py_ssize_t types, strict, holds, is_brief, simplifies, literals_are_inputs, avals, out_bytes,
-        operand_bytes, spreads;
+        operand_bytes, spreads, alone;
   } of_signature;
   Py_ssize_t literal_aval, literal_val;
   PyObject *signatures, *mode, *is_internal, *user_line, *record;

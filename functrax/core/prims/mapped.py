@@ -68,6 +68,7 @@ class ReindexMap(Reindex):
 
     name = "reindex"
     has_fill = True
+    reference_calls = 8
 
     def shape_rule(self, x: ShapedArray, *indices: Any, map: IndexMap, fill: Literal) -> Avals:
         check_index_operands("reindex", indices)

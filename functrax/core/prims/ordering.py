@@ -238,6 +238,7 @@ class TopK(Opaque):
     """
 
     name = "top_k"
+    reference_calls = 8
     multiple_results = True
     exact = True
     accepts = dtypes.BOOL | dtypes.INTEGER | dtypes.FLOATING

@@ -143,6 +143,7 @@ class Pad(Reindex):
 
     name = "pad"
     has_fill = True
+    reference_calls = 2
 
     def shape_rule(
         self,

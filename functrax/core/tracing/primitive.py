@@ -142,6 +142,8 @@ class Primitive(metaclass=_Abstract):
     exact_on_integers: ClassVar[bool] = False
     #: Nothing in it is rounded, so its results are exact if its operands are.
     rounds_nothing: ClassVar[bool] = False
+    #: About how many calls of NumPy its reference makes, which go over the elements each.
+    reference_calls: ClassVar[int] = 1
     #: It does no arithmetic: it chooses, converts or relabels numbers.
     computes_nothing: ClassVar[bool] = False
     #: It computes a function such as ``exp``, which takes many instructions for each element.

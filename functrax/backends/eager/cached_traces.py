@@ -3,9 +3,10 @@
 A function such as a sampler of random numbers records a dozen operations, and which ones follows
 from the types of its arrays and from its other arguments.  :func:`with_recipe` says so of a
 function.  From the second call with such arguments on, outside of ``jit``, its operations are
-recorded from what is remembered (``native/eager_recipe.cpp``): the same nodes that calling it would
-have recorded, so nothing that is computed depends on it.  A function that has no recipe for some
-arguments, because it looks at values or calls a loop, is called.
+recorded from what is remembered (``native/eager_recipe.cpp``): those that calling it would have
+recorded, equal ones once and those on numbers alone folded, so nothing that is computed depends on
+it.  A function that has no recipe for some arguments, because it looks at values or calls a loop,
+is called.
 
 Start at :func:`with_recipe`, then :func:`_written`.
 """
@@ -14,12 +15,13 @@ from __future__ import annotations
 
 import functools
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, TypeVar
 
 import numpy as np
 
 from functrax.backends.eager import MAX_NODES, signature_of
+from functrax.backends.eager.graph import SMALL_BYTES
 from functrax.core import native
 from functrax.core.arrays.array import ConcreteArray
 from functrax.core.arrays.operators import Array
@@ -39,9 +41,10 @@ def with_recipe(function: F) -> F:
     """Let a function be recorded by its recipe.
 
     Args:
-      function: what it records, and what it returns (an array, or a tuple or list of arrays, of
-        which a tuple is made), follows from the types of the arguments that are arrays and from the
-        values of the others.  It has no side effects, not even warnings.
+      function: what it records, and what it returns (an array, or a tuple, a named tuple or a list
+        of arrays), follows from the types of the arguments that are arrays and from the values of
+        the others.  Lists and tuples of arguments may hold arrays.  It has no side effects, not
+        even warnings.
 
     >>> import functrax.numpy as jnp
     >>> @with_recipe
@@ -50,7 +53,16 @@ def with_recipe(function: F) -> F:
     >>> [len(halves(jnp.zeros((4, 6)), axis)) for axis in (0, 1, 0, 1)]
     [2, 2, 2, 2]
     """
-    return _with_recipe(function, as_value)
+    return _with_recipe(function, as_value, False)
+
+
+def with_long_recipe(function: F) -> F:
+    """As :func:`with_recipe`, for a function of several operations.
+
+    Its first calls of each kind are made from the recipe already: in a trace equal operations are
+    one, and numbers are folded, so calling it would be a program of its own, for one call.
+    """
+    return _with_recipe(function, as_value, True)
 
 
 def with_recipe_of_keys(function: F) -> F:
@@ -58,15 +70,22 @@ def with_recipe_of_keys(function: F) -> F:
 
     Those that would be narrowed to 32 bits are left to it.
     """
-    return _with_recipe(function, _as_value_of_its_dtype)
+    return _with_recipe(function, _as_value_of_its_dtype, False)
 
 
-def _with_recipe(function: F, convert: Callable[[Any], Any]) -> F:
+def with_long_recipe_of_keys(function: F) -> F:
+    """As :func:`with_recipe_of_keys`, for a function of several operations."""
+    return _with_recipe(function, _as_value_of_its_dtype, True)
+
+
+def _with_recipe(function: F, convert: Callable[[Any], Any], at_once: bool) -> F:
     if native.extension is None:
         return function
     prepare = functools.partial(_recipe, function)
     prepare_taped = functools.partial(_fragment, function)
-    made: F = native.extension.EagerFunction(function, prepare, prepare_taped, convert, np.dtype)
+    made: F = native.extension.EagerFunction(
+        function, prepare, prepare_taped, convert, np.dtype, at_once
+    )
     return made
 
 
@@ -107,27 +126,25 @@ def _recipe(function: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[An
     """The recipe of a call; None if there is none, or the function refuses the arguments."""
     if kwargs.get("out_sharding") is not None:
         return None
-    arrays = [x for x in map(_array_in, (*args, *kwargs.values())) if x is not None]
-    wrapper: type | None = None
-    single = True
+    arrays: list[ConcreteArray] = []
+    _add_arrays((*args, *kwargs.values()), arrays)
+    container: type | None = None
 
     def flat(*tracers: Any) -> list[Any]:
-        nonlocal wrapper, single
+        nonlocal container
         rest = iter(tracers)
-
-        def place(x: Any) -> Any:
-            if _array_in(x) is None:
-                return x
-            return type(x)(next(rest)) if type(x) in _wrappers else next(rest)
-
-        given = [place(x) for x in args]  # before those that have names, as `arrays` are
-        out = function(*given, **{k: place(x) for k, x in kwargs.items()})
+        given = [_placed(x, rest) for x in args]  # before those that have names, as `arrays` are
+        out = function(*given, **{k: _placed(x, rest) for k, x in kwargs.items()})
         if type(out) in _wrappers:
-            wrapper, out = type(out), out.words
-        single = isinstance(out, Array)
-        if not single and type(out) not in (tuple, list):
+            container, out = type(out), out.words
+        elif not isinstance(out, Array):
+            container = type(out)
+            if not _holds_results(container):
+                raise NoRecipeError
+        results = [out] if isinstance(out, Array) else list(out)
+        if not all(isinstance(x, Array) for x in results):
             raise NoRecipeError
-        return [as_value(x) for x in ([out] if single else out)]
+        return results
 
     name = getattr(function, "__name__", "function")
     try:
@@ -135,18 +152,45 @@ def _recipe(function: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[An
         with Override("strict", True), warnings.catch_warnings():
             warnings.simplefilter("error")
             jaxpr, consts = stage(flat, [x.aval for x in arrays], name)
-        recipe = written(close(jaxpr), consts, options.strict)
-        if len(recipe[1]) > MAX_NODES or any(type(x) is Literal for x in recipe[2]):
-            return None
-        return (*recipe, tuple([x.aval for x in jaxpr.outvars]), single, wrapper)
+        constants, steps, results = written(close(jaxpr), consts, options.strict)
+        given = len(arrays)
+        own = any(type(x) is Literal or given <= x < given + len(consts) for x in results)
+        if own or len(steps) > MAX_NODES or sum([x.aval.nbytes for x in consts]) > SMALL_BYTES:
+            return None  # a constant as a result is the function's to make anew
+        return constants, steps, results, tuple([x.aval for x in jaxpr.outvars]), container
     except Exception:  # it is called, and raises what it raises
         return None
 
 
-def _array_in(x: Any) -> ConcreteArray | None:
-    """The array that an argument is, or holds."""
+def _holds_results(kind: type) -> bool:
+    """Whether results may lie in objects of a class: tuples, named ones among them, and lists."""
+    return kind in (tuple, list) or (issubclass(kind, tuple) and hasattr(kind, "_fields"))
+
+
+def _add_arrays(x: Any, arrays: list[ConcreteArray]) -> None:
+    """Add the arrays that an argument is, or holds, in the order in which C++ finds them."""
+    if type(x) in (tuple, list):
+        for item in x:
+            _add_arrays(item, arrays)
+        return
     found = x.words if type(x) in _wrappers else x
-    return found if type(found) is ConcreteArray else None
+    if type(found) is ConcreteArray:
+        arrays.append(found)
+
+
+def _placed(x: Any, tracers: Iterator[Any]) -> Any:
+    """An argument with the next tracers in the place of its arrays."""
+    if type(x) in (tuple, list):
+        return type(x)([_placed(item, tracers) for item in x])
+    if type(x) in _wrappers:
+        return type(x)(next(tracers)) if type(x.words) is ConcreteArray else x
+    return next(tracers) if type(x) is ConcreteArray else x
+
+
+def forget() -> None:
+    """Forget the recipes of all functions."""
+    if native.extension is not None:
+        native.extension.eager_forget_recipes()
 
 
 def written(

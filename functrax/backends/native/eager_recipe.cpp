@@ -5,12 +5,12 @@
 #include <structmember.h>
 
 #include <cstddef>
-#include <cstdint>
-#include <cstring>
 #include <memory>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
+#include "eager_call.h"
 #include "eager_fragment.h"
 #include "eager_node.h"
 #include "eager_state.h"
@@ -18,52 +18,28 @@
 #include "eager_tape.h"
 #include "eager_value.h"
 #include "function_type.h"
-#include "growing_array.h"
 #include "numpy_arrays.h"
 #include "open_table.h"
-#include "pytree.h"
 #include "reference.h"
-#include "signature.h"
 #include "thread_state.h"
 #include "words.h"
 
 namespace functrax::eager {
 namespace {
 
-constexpr Py_ssize_t kMostArguments = 16;
 // So many kinds of arguments are known of a function; then all are forgotten.
 constexpr std::size_t kMostRecipes = 512;
+// From so many kinds on the first call of a kind does not make its recipe.
+constexpr std::size_t kManyKinds = 64;
 
 // What a function records. Values are the arguments that are arrays, then the constants, then the
 // results of the steps, in order.
 struct Recipe {
   Steps steps;
   std::vector<std::size_t> outputs;
-  Ref avals;  // of the outputs, a tuple
-  bool single;
-  Ref wrapper;  // the class of what holds the output, or None
+  Ref avals;      // of the outputs, a tuple
+  Ref container;  // the class of what holds the outputs, or None for a single array
 };
-
-// Classes of objects that hold one array, which arguments and results may be.
-struct Wrapper {
-  PyTypeObject* type;
-  Py_ssize_t words;  // the slot of the array
-};
-std::vector<Wrapper> wrappers;
-
-const Wrapper* wrapper_of(PyTypeObject* type) {
-  for (const Wrapper& wrapper : wrappers) {
-    if (wrapper.type == type) return &wrapper;
-  }
-  return nullptr;
-}
-
-// What an argument is or holds, borrowed.
-PyObject* content_of(PyObject* x) {
-  const Wrapper* wrapper = wrapper_of(Py_TYPE(x));
-  PyObject* content = wrapper == nullptr ? nullptr : slot(x, wrapper->words);
-  return content == nullptr ? x : content;
-}
 
 // What is known of calls of a kind: at first only that there was one, then the recipe or the
 // fragment, if there is any.
@@ -81,102 +57,29 @@ using Kinds = OpenTable<Words, KindPointer, WordsHash>;
 struct Function {
   PyObject_HEAD vectorcallfunc call;
   PyObject *function, *prepare, *prepare_taped, *as_value, *static_class;
+  bool at_once;     // whether the first call of a kind makes its recipe
+  bool overflowed;  // whether there were more kinds than are known
   Kinds* known;
 };
 
 Function* as_function(PyObject* self) { return reinterpret_cast<Function*>(self); }
+
+// All that there are, for `forget_recipes`. Never freed: Python ends before.
+auto& functions = *new std::unordered_set<Function*>;
 
 void forget_kinds(Function* self) {
   Kinds dropped;
   std::swap(dropped, *self->known);  // for what ends now may run Python
 }
 
-// ---- what a call is -----------------------------------------------------------------------------
-
-// What arguments are of, before the words that say more.
-enum Tag : std::uintptr_t { kArray, kHolder, kObject, kInteger, kNumber, kTuple };
-
-struct Key {
-  GrowingArray<std::uintptr_t, 48> words;
-  GrowingArray<PyObject*, 32> kept;  // borrowed
-
-  WordsView view() const { return {words.data(), words.size()}; }
-
-  void add(Tag tag, PyObject* object) {
-    words.push_back(tag);
-    words.push_back(reinterpret_cast<std::uintptr_t>(object));
-    kept.push_back(object);
-  }
-
-  bool add_integer(PyObject* x) {
-    int overflow = 0;
-    words.push_back(kInteger);
-    words.push_back(static_cast<std::uintptr_t>(PyLong_AsLongLongAndOverflow(x, &overflow)));
-    return overflow == 0;
-  }
-
-  void add_number(PyObject* x) {
-    const double value = PyFloat_AS_DOUBLE(x);
-    std::uint64_t bits;
-    std::memcpy(&bits, &value, sizeof bits);
-    words.push_back(kNumber);
-    words.push_back(bits);
-  }
-};
-
-// Adds an argument that is no array: by its value, or as the object that it is, of which an equal
-// one has a recipe of its own. False where the function has to be called.
-bool add_static(PyObject* x, PyObject* static_class, Key& key) {
-  if (PyFloat_CheckExact(x)) return key.add_number(x), true;
-  if (PyLong_CheckExact(x)) return key.add_integer(x);
-  if (PyTuple_CheckExact(x)) {
-    key.words.push_back(kTuple);
-    key.words.push_back(static_cast<std::uintptr_t>(PyTuple_GET_SIZE(x)));
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(x); ++i) {
-      PyObject* item = PyTuple_GET_ITEM(x, i);
-      if (!PyLong_CheckExact(item) || !key.add_integer(item)) return false;
-    }
-    return true;
-  }
-  const bool is_object = x == Py_None || PyBool_Check(x) || PyUnicode_CheckExact(x) ||
-                         PyType_Check(x) ||
-                         PyObject_TypeCheck(x, reinterpret_cast<PyTypeObject*>(static_class));
-  if (is_object) key.add(kObject, x);
-  return is_object;
-}
-
-// The types of arrays and the values of what else is given; false where the function has to be
-// called.
-bool read_key(const Function* self, PyObject* mode, PyObject* const* args, Py_ssize_t count,
-              PyObject* names, Key& key) {
-  key.add(kObject, mode);
-  const Py_ssize_t named = names == nullptr ? 0 : PyTuple_GET_SIZE(names);
-  key.words.push_back(static_cast<std::uintptr_t>(named));
-  for (Py_ssize_t i = 0; i < named; ++i) key.add(kObject, PyTuple_GET_ITEM(names, i));
-  for (Py_ssize_t i = 0; i < count; ++i) {
-    PyObject* content = content_of(args[i]);
-    PyObject* given = primal_of(content);
-    if (content != args[i]) key.add(kHolder, reinterpret_cast<PyObject*>(Py_TYPE(args[i])));
-    if (!Py_IS_TYPE(given, python.array)) {
-      if (!add_static(given, self->static_class, key)) return false;
-      continue;
-    }
-    PyObject* aval = signature::aval_of(given);
-    if (aval == nullptr) return false;
-    key.add(kArray, aval);
-  }
-  return true;
-}
-
 // ---- recipes ------------------------------------------------------------------------------------
 
 // A recipe as cached_traces.py writes it: (constants, steps, places of the outputs, their types,
-// whether there is a single one, the class of what holds it or None).
+// the class of what holds them or None).
 std::unique_ptr<const Recipe> read_recipe(PyObject* given) {
-  PyObject *constants, *steps, *outputs, *avals, *wrapper;
-  int single;
-  if (!PyArg_ParseTuple(given, "O!O!O!O!pO", &PyTuple_Type, &constants, &PyTuple_Type, &steps,
-                        &PyTuple_Type, &outputs, &PyTuple_Type, &avals, &single, &wrapper)) {
+  PyObject *constants, *steps, *outputs, *avals, *container;
+  if (!PyArg_ParseTuple(given, "O!O!O!O!O", &PyTuple_Type, &constants, &PyTuple_Type, &steps,
+                        &PyTuple_Type, &outputs, &PyTuple_Type, &avals, &container)) {
     return nullptr;
   }
   auto recipe = std::make_unique<Recipe>();
@@ -185,75 +88,82 @@ std::unique_ptr<const Recipe> read_recipe(PyObject* given) {
     recipe->outputs.push_back(PyLong_AsSize_t(PyTuple_GET_ITEM(outputs, i)));
   }
   recipe->avals = Ref::share(avals);
-  recipe->single = single != 0;
-  recipe->wrapper = Ref::share(wrapper);
+  recipe->container = Ref::share(container);
   if (PyErr_Occurred()) return nullptr;
   return recipe;
 }
 
-// A new object of a class that holds an array; null with an error set.
-Ref wrapped(PyObject* type, PyObject* array) {
-  const Wrapper* wrapper = wrapper_of(reinterpret_cast<PyTypeObject*>(type));
-  if (wrapper == nullptr) {
-    PyErr_SetString(PyExc_SystemError, "a recipe gives an object of an unknown class");
-    return Ref();
+// The results of a call from those of its steps; null with an error set.
+Ref contained(const Recipe& recipe, Results& values) {
+  PyObject *container = recipe.container.get(), *avals = recipe.avals.get();
+  if (container == Py_None) {
+    return array_of(values.take(recipe.outputs.front()), PyTuple_GET_ITEM(avals, 0));
   }
-  Ref made(wrapper->type->tp_alloc(wrapper->type, 0));
-  if (made) slot(made.get(), wrapper->words) = Py_NewRef(array);
-  return made;
+  auto* type = reinterpret_cast<PyTypeObject*>(container);
+  if (const Wrapper* wrapper = wrapper_of(type)) {
+    Ref array = array_of(values.take(recipe.outputs.front()), PyTuple_GET_ITEM(avals, 0));
+    Ref made(array ? type->tp_alloc(type, 0) : nullptr);
+    if (made) slot(made.get(), wrapper->words) = array.release();
+    return made;
+  }
+  const auto count = static_cast<Py_ssize_t>(recipe.outputs.size());
+  const bool is_list = type == &PyList_Type;
+  Ref all(is_list ? PyList_New(count) : PyTuple_New(count));
+  for (Py_ssize_t i = 0; all && i < count; ++i) {
+    const Operand& raw = values[recipe.outputs[static_cast<std::size_t>(i)]];
+    Ref array = array_of(raw, PyTuple_GET_ITEM(avals, i));
+    if (!array) return Ref();
+    if (is_list) {
+      PyList_SET_ITEM(all.get(), i, array.release());
+    } else {
+      PyTuple_SET_ITEM(all.get(), i, array.release());
+    }
+  }
+  if (!all || is_list || type == &PyTuple_Type) return all;
+  return Ref(PyObject_CallObject(container, all.get()));  // a named tuple
 }
 
 // Records what a recipe says; kLeft where the function has to be called after all.
-Outcome follow(const Recipe& recipe, PyObject* mode, PyObject* const* args, Py_ssize_t count,
-               Ref& result) {
+Outcome follow(const Recipe& recipe, PyObject* mode, const Givens& given, Ref& result) {
   PyObject* strict = PyTuple_GET_ITEM(mode, 0);
   Results values;
-  for (Py_ssize_t i = 0; i < count; ++i) {
-    PyObject* given = content_of(args[i]);
-    if (!Py_IS_TYPE(given, python.array)) continue;
-    const Operand raw = operand_of(given, strict);
+  for (const Given& x : given) {
+    const Operand raw = operand_of(x.array, strict);
     if (!raw) return Outcome::kLeft;
     values.push_back(Held(raw));
   }
   Line line;
   if (!user_line(line) || !run_steps(recipe.steps, line, true, values)) return Outcome::kError;
-  if (recipe.single) {
-    PyObject* aval = PyTuple_GET_ITEM(recipe.avals.get(), 0);
-    result = array_of(values.take(recipe.outputs.front()), aval);
-    PyObject* wrapper = recipe.wrapper.get();
-    if (result && wrapper != Py_None) result = wrapped(wrapper, result.get());
-    return result ? Outcome::kDone : Outcome::kError;
-  }
-  const auto outputs = static_cast<Py_ssize_t>(recipe.outputs.size());
-  Ref all(PyTuple_New(outputs));
-  for (Py_ssize_t i = 0; all && i < outputs; ++i) {
-    const Operand& raw = values[recipe.outputs[static_cast<std::size_t>(i)]];
-    Ref array = array_of(raw, PyTuple_GET_ITEM(recipe.avals.get(), i));
-    if (!array) return Outcome::kError;
-    PyTuple_SET_ITEM(all.get(), i, array.release());
-  }
-  if (!all) return Outcome::kError;
-  result = std::move(all);
-  return Outcome::kDone;
+  result = contained(recipe, values);
+  return result ? Outcome::kDone : Outcome::kError;
+}
+
+// Whether the next call may be the only one of its kind, for there are so many.
+bool has_many_kinds(const Function* self) {
+  return self->overflowed || self->known->size() >= kManyKinds;
 }
 
 // What is known of calls of a kind. Recipes are made once: at once, or the second time that one is
 // asked for, for the first call of its kind may be the only one. `write` gives what to read or
 // None, `read` puts it in its place. Null where there is no recipe, or with an error set.
 template <typename Write, typename Read>
-KindPointer prepared(Function* self, Key& key, bool at_once, const Write& write, const Read& read) {
-  const KindPointer* found = self->known->find(key.view());
+KindPointer prepared(Function* self, const Call& call, bool at_once, const Write& write,
+                     const Read& read) {
+  const KindPointer* found = self->known->find(call.view());
   if (found != nullptr && (*found)->prepared) return *found;
   if (found == nullptr) {
-    if (self->known->size() >= kMostRecipes) forget_kinds(self);
+    if (self->known->size() >= kMostRecipes) {
+      forget_kinds(self);
+      self->overflowed = true;
+    }
     KindPointer kind(new Kind);
-    for (PyObject* x : key.kept) kind->kept.push_back(Ref::share(x));
-    self->known->add(Words(key.words.begin(), key.words.end()), std::move(kind));
+    for (PyObject* x : call.kept) kind->kept.push_back(Ref::share(x));
+    self->known->add(Words(call.words.begin(), call.words.end()), std::move(kind));
     if (!at_once) return {};
   }
   Ref written(write());
   if (!written) return {};
-  found = self->known->find(key.view());  // others may have forgotten it meanwhile
+  found = self->known->find(call.view());  // others may have forgotten it meanwhile
   if (found == nullptr) return {};
   KindPointer kind = *found;
   if (kind->prepared) return kind;  // another thread was faster
@@ -263,26 +173,33 @@ KindPointer prepared(Function* self, Key& key, bool at_once, const Write& write,
 }
 
 // Records a call without a tangent among its arguments.
-Outcome call_plain(Function* self, PyObject* mode, Key& key, PyObject* const* args,
+Outcome call_plain(Function* self, PyObject* mode, const Call& call, PyObject* const* args,
                    Py_ssize_t count, PyObject* names, Ref& result) {
-  const auto write = [&] {
-    return PyObject_Vectorcall(self->prepare, args, static_cast<std::size_t>(count), names);
+  const Py_ssize_t all = count + (names == nullptr ? 0 : PyTuple_GET_SIZE(names));
+  const auto write = [&]() -> PyObject* {
+    Ref written(PyObject_Vectorcall(self->prepare, args, static_cast<std::size_t>(count), names));
+    // Another thread may have changed a list meanwhile: then it is the recipe of another call.
+    Call again;
+    const bool same = written && again.read(mode, args, all, names, self->static_class) &&
+                      Words(call.words.begin(), call.words.end()) == again.view();
+    return same || !written ? written.release() : Py_NewRef(Py_None);
   };
   const auto read = [](PyObject* written, Kind& kind) {
     kind.recipe = read_recipe(written);
     return kind.recipe != nullptr;
   };
-  const KindPointer kind = prepared(self, key, false, write, read);
+  const bool at_once = self->at_once && !has_many_kinds(self);
+  const KindPointer kind = prepared(self, call, at_once, write, read);
   if (!kind) return PyErr_Occurred() ? Outcome::kError : Outcome::kLeft;
   if (kind->recipe == nullptr) return Outcome::kLeft;
-  const Py_ssize_t all = count + (names == nullptr ? 0 : PyTuple_GET_SIZE(names));
-  return follow(*kind->recipe, mode, args, all, result);
+  return follow(*kind->recipe, mode, call.given, result);
 }
 
 // Records a call that a derivative goes through, on the tape.
-Outcome call_taped(Function* self, PyObject* mode, Key& key, const Givens& given,
-                   PyObject* const* args, Py_ssize_t count, PyObject* names, Ref& result) {
-  for (const Given& x : given) key.add(kObject, x.tangent == nullptr ? Py_None : x.tangent);
+Outcome call_taped(Function* self, PyObject* mode, Call& call, PyObject* const* args,
+                   Py_ssize_t count, PyObject* names, Ref& result) {
+  const Givens& given = call.given;
+  call.add_tangents();
   const auto write = [&]() -> PyObject* {
     Ref tangents(PyTuple_New(static_cast<Py_ssize_t>(given.size())));
     if (!tangents) return nullptr;
@@ -300,8 +217,9 @@ Outcome call_taped(Function* self, PyObject* mode, Key& key, const Givens& given
     kind.fragment = read_fragment(written);
     return static_cast<bool>(kind.fragment);
   };
-  // At once, for it keeps less for the way back than the operations by themselves would.
-  const KindPointer kind = prepared(self, key, true, write, read);
+  // At once, for it keeps less for the way back than the operations by themselves would; but not
+  // where each call is of a kind of its own, such as `roll` by another number each time.
+  const KindPointer kind = prepared(self, call, !has_many_kinds(self), write, read);
   if (!kind) return PyErr_Occurred() ? Outcome::kError : Outcome::kLeft;
   if (!kind->fragment) return Outcome::kLeft;
   return follow_fragment(kind->fragment, given, mode, result);
@@ -325,7 +243,7 @@ bool read_arguments(Function* self, PyObject* const*& args, Py_ssize_t count,
 Outcome record_call(Function* self, PyObject* const* args, Py_ssize_t count, PyObject* names,
                     Ref& result) {
   const Py_ssize_t all = count + (names == nullptr ? 0 : PyTuple_GET_SIZE(names));
-  if (python.array == nullptr || all > kMostArguments) return Outcome::kLeft;
+  if (python.array == nullptr) return Outcome::kLeft;
   if (!thread_state::passes_concrete()) return Outcome::kLeft;
   PyObject* mode = current_mode();
   if (mode == nullptr) return Outcome::kError;
@@ -336,22 +254,11 @@ Outcome record_call(Function* self, PyObject* const* args, Py_ssize_t count, PyO
     PyErr_Clear();  // the function says what is wrong
     return Outcome::kLeft;
   }
-  Givens given;
-  bool traced = false, holds = false;
-  for (Py_ssize_t i = 0; i < all; ++i) {
-    PyObject* content = content_of(args[i]);
-    if (!Py_IS_TYPE(content, python.array) && !is_tracer(content)) continue;
-    Given array;
-    if (!read_given(content, thread_state::trace(), array)) return Outcome::kLeft;
-    given.push_back(array);
-    traced = traced || array.tangent != nullptr;
-    holds = holds || content != args[i];
-  }
-  if (traced && holds) return Outcome::kLeft;  // fragments are of arrays
-  Key key;
-  if (!read_key(self, mode, args, all, names, key)) return Outcome::kLeft;
-  if (!traced) return call_plain(self, mode, key, args, count, names, result);
-  return call_taped(self, mode, key, given, args, count, names, result);
+  Call call;
+  if (!call.read(mode, args, all, names, self->static_class)) return Outcome::kLeft;
+  if (!call.traced) return call_plain(self, mode, call, args, count, names, result);
+  if (call.holds) return Outcome::kLeft;  // fragments are of arrays
+  return call_taped(self, mode, call, args, count, names, result);
 }
 
 PyObject* call_function(PyObject* self, PyObject* const* args, std::size_t flags, PyObject* names) {
@@ -366,8 +273,9 @@ PyObject* call_function(PyObject* self, PyObject* const* args, std::size_t flags
 
 PyObject* construct(PyTypeObject* type, PyObject* args, PyObject*) {
   PyObject *function, *prepare, *prepare_taped, *as_value, *static_class;
-  if (!PyArg_ParseTuple(args, "OOOOO!", &function, &prepare, &prepare_taped, &as_value,
-                        &PyType_Type, &static_class) ||
+  int at_once;
+  if (!PyArg_ParseTuple(args, "OOOOO!p", &function, &prepare, &prepare_taped, &as_value,
+                        &PyType_Type, &static_class, &at_once) ||
       !numpy_arrays::load()) {
     return nullptr;
   }
@@ -378,7 +286,9 @@ PyObject* construct(PyTypeObject* type, PyObject* args, PyObject*) {
   self->prepare_taped = Py_NewRef(prepare_taped);
   self->as_value = Py_NewRef(as_value);
   self->static_class = Py_NewRef(static_class);
+  self->at_once = at_once != 0;
   self->known = new Kinds;
+  functions.insert(self);
   self->call = call_function;
   return reinterpret_cast<PyObject*>(self);
 }
@@ -405,6 +315,7 @@ int clear(PyObject* self) {
 void destroy(PyObject* self) {
   PyTypeObject* type = Py_TYPE(self);
   PyObject_GC_UnTrack(self);
+  functions.erase(as_function(self));
   clear(self);
   forget_kinds(as_function(self));
   delete as_function(self)->known;
@@ -465,11 +376,11 @@ PyType_Spec spec = {"functrax._native.EagerFunction", sizeof(Function), 0,
 
 }  // namespace
 
-PyObject* add_wrapper(PyObject*, PyObject* type) {
-  Wrapper wrapper = {reinterpret_cast<PyTypeObject*>(type), 0};
-  if (!PyType_Check(type) || !pytree::find_slot(type, "words", wrapper.words)) return nullptr;
-  Py_INCREF(type);
-  wrappers.push_back(wrapper);
+PyObject* forget_recipes(PyObject*, PyObject*) {
+  std::vector<Ref> all;
+  for (Function* function : functions)
+    all.push_back(Ref::share(reinterpret_cast<PyObject*>(function)));
+  for (const Ref& function : all) forget_kinds(as_function(function.get()));
   Py_RETURN_NONE;
 }
 

@@ -13,8 +13,7 @@ namespace functrax::eager {
 
 PyObject* make_function_type();  // functrax._native.EagerFunction
 
-// eager_wrapper(class) -> None: arguments and results may be objects of a class that hold an array,
-// in the slot `words`.
-PyObject* add_wrapper(PyObject* self, PyObject* type);
+// eager_forget_recipes() -> None: of all functions.
+PyObject* forget_recipes(PyObject* self, PyObject*);
 
 }  // namespace functrax::eager

@@ -12,6 +12,7 @@
 #include "boundary.h"
 #include "buffer.h"
 #include "buffer_exporter.h"
+#include "eager_call.h"
 #include "eager_gradient.h"
 #include "eager_recipe.h"
 #include "eager_record.h"
@@ -130,6 +131,7 @@ PYBIND11_MODULE(_native, module) {
       {"eager_pending", functrax::eager::pending, METH_O, "What a pending buffer depends on."},
       {"eager_settle", functrax::eager::settle, METH_O, "Runs what reads a raw value."},
       {"eager_forget", functrax::eager::forget_programs, METH_NOARGS, "Forget programs."},
+      {"eager_forget_recipes", functrax::eager::forget_recipes, METH_NOARGS, "Forget recipes."},
       {"eager_counts", functrax::eager::counts, METH_NOARGS, "How many operations ran."},
       fast<functrax::eager::stress::configure>("eager_stress", "Cuts at other places, as a test."),
       {"eager_line", functrax::eager::line, METH_NOARGS, "The line of a new operation."},

@@ -354,9 +354,9 @@ def _function_fragment(
         with current(trace):
             out = function(*given, **named)
             if not isinstance(out, Array):
-                shape = "tuple"
+                shape = "list" if type(out) is list else "tuple"
             flat = [as_value(x) for x in ([out] if shape == "single" else out)]
-        if shape == "tuple" and type(out) not in (tuple, list):
+        if shape != "single" and type(out) not in (tuple, list):
             raise cached_traces.NoRecipeError
         outs, found = trace.split(flat)
         return outs, found or [None] * len(outs)

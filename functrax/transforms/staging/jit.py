@@ -384,13 +384,14 @@ connect(Jitted)
 
 
 def clear_caches() -> None:
-    """Forget the programs of all jitted functions, and those of operations outside of ``jit``."""
+    """Forget the programs of all jitted functions, and what is known of operations outside."""
     for jitted in list(_all_jitted):
         jitted.clear_cache()
     shared_traces.forget()
-    from functrax.backends.eager import run as eager_run
+    from functrax.backends.eager import cached_traces, run as eager_run
 
     eager_run.forget()
+    cached_traces.forget()
 
 
 def jit(

@@ -17,6 +17,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from functrax import lax, numpy as jnp
+from functrax.backends.eager.cached_traces import with_long_recipe
 from functrax.core.errors.typed import ArgumentError, ShapeError
 from functrax.numpy.axes import integer
 from functrax.numpy.promote import inexact, promote_dtypes
@@ -101,6 +102,7 @@ _KERNELS: Final[dict[ResizeMethod, Kernel]] = {
 _PYTORCH_RADIUS = 2  # how far its kernel reaches beyond the edge
 
 
+@with_long_recipe
 def resize(
     image: Any,
     shape: Sequence[int],
@@ -142,6 +144,7 @@ def resize(
     return _resample(x, sizes, axes, scale, shift, chosen, antialias, precision)
 
 
+@with_long_recipe
 def scale_and_translate(
     image: Any,
     shape: Sequence[int],

@@ -6,6 +6,7 @@ import operator as python_operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from functrax.backends.eager.cached_traces import with_recipe
 from functrax.core.arrays.operators import Array
 from functrax.core.prims import arithmetic, cumulative, ordering
 from functrax.core.tracing.primitive import Primitive
@@ -100,6 +101,7 @@ def sort_key_val(
     return sort((keys, values), dimension, is_stable, 1)  # type: ignore[no-any-return]
 
 
+@with_recipe
 def top_k(operand: ArrayLike, k: int, *, axis: int = -1) -> list[Array]:
     """The ``k`` largest elements along an axis, the largest first, and their indices.
 

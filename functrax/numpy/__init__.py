@@ -24,6 +24,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from functrax.backends.eager.cached_traces import with_long_recipe as _with_long_recipe
 from functrax.core.arrays.operators import Array as Array
 from functrax.core.boundaries.arguments import (
     explain_all as _explain_all,
@@ -322,7 +323,12 @@ from functrax.numpy.statistics import (
     std as std,
     var as var,
 )
-from functrax.numpy.trace_cached import record_all as _record_all
+from functrax.numpy.trace_cached import (
+    LONG as _LONG,
+    SHORT as _SHORT,
+    record_all as _record_all,
+    recorded_member as _recorded_member,
+)
 from functrax.numpy.triangles import (
     diag as diag,
     diagflat as diagflat,
@@ -368,7 +374,8 @@ from functrax.numpy.universal import make_universal as _make_universal
 bool = bool_
 ndarray = DeviceArray = Array  # the second is what it was called in older programs
 
-_record_all(globals())
+_record_all(globals(), _SHORT)
+_record_all(globals(), _LONG, _with_long_recipe)
 _explain_all(globals())
 _make_universal(globals())
 _install_all(globals(), _getitem, _At)
@@ -602,5 +609,5 @@ else:
                 "numpy.exceptions": "ComplexWarning",
             }
         ),
-        _explained(__name__),
+        lambda x: _explained(__name__)(_recorded_member(x)),
     )

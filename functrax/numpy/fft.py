@@ -27,6 +27,7 @@ from functrax.numpy.promote import inexact, promote_dtypes, promoting, result, t
 from functrax.numpy.ranges import arange
 from functrax.numpy.rearranging import roll
 from functrax.numpy.shaping import moveaxis, slice_axis
+from functrax.numpy.trace_cached import record_all as _record_all
 
 __all__ = [
     "fft", "fft2", "fftfreq", "fftn", "fftshift", "hfft", "ifft", "ifft2", "ifftn", "ifftshift",
@@ -274,4 +275,10 @@ def ifftshift(x: Any, axes: Any = None) -> Value:
     return _shift("ifftshift", x, axes, -1)
 
 
+#: Functions that have recipes.
+_RECORDED = (
+    "fft fft2 fftfreq fftn fftshift hfft ifft ifft2 ifftn ifftshift ihfft irfft irfft2 irfftn rfft "
+    "rfft2 rfftfreq rfftn"
+)
+_record_all(globals(), frozenset(_RECORDED.split()))
 _explain_all(globals())

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from functrax.backends.eager.cached_traces import with_long_recipe as _with_long_recipe
 from functrax.core.boundaries.arguments import explain_all as _explain_all
 from functrax.core.errors.typed import ArgumentError, ShapeError
 from functrax.core.tracing.primitive import Value
@@ -48,6 +49,7 @@ from functrax.numpy.solving import (
     tensorinv as tensorinv,
     tensorsolve as tensorsolve,
 )
+from functrax.numpy.trace_cached import record_all as _record_all
 
 
 def matmul(
@@ -169,4 +171,11 @@ def multi_dot(arrays: Sequence[Any], *, precision: Any = None) -> Value:
     return product(0, len(values) - 1)
 
 
+#: Functions that have recipes.
+_RECORDED = (
+    "cholesky cond cross det diagonal eigh eigvalsh inv lstsq matmul matrix_norm matrix_power "
+    "matrix_rank matrix_transpose multi_dot norm outer pinv qr slogdet solve svd svdvals tensordot "
+    "tensorinv tensorsolve trace vecdot vector_norm"
+)
+_record_all(globals(), frozenset(_RECORDED.split()), _with_long_recipe)
 _explain_all(globals())

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from functrax import lax, numpy as jnp
-from functrax.backends.eager.cached_traces import with_recipe_of_keys
+from functrax.backends.eager.cached_traces import with_long_recipe_of_keys, with_recipe_of_keys
 from functrax.backends.sharding.out_sharding import with_out_sharding
 from functrax.core.arrays.operators import Array
 from functrax.core.errors.typed import ArgumentError, AxisError, DTypeError, ShapeError
@@ -36,6 +36,7 @@ from functrax.random.shapes import (
 )
 
 
+@with_long_recipe_of_keys
 @with_out_sharding
 def randint(key: Any, shape: Any, minval: Any, maxval: Any, dtype: Any = None) -> Array:
     """Integers from ``minval`` (included) to ``maxval`` (not included), nearly all as likely.

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from functrax import lax, numpy as jnp
+from functrax.backends.eager.cached_traces import with_long_recipe_of_keys
 from functrax.backends.sharding.out_sharding import with_out_sharding
 from functrax.core.errors.typed import ArgumentError, AxisError, DTypeError, ShapeError
 from functrax.core.prims.ordering import sort, top_k
@@ -33,6 +34,7 @@ from functrax.random.shapes import Shape, checked_shape
 _ROUNDS_PER_LOG = 3 / math.log(0xFFFFFFFF)
 
 
+@with_long_recipe_of_keys
 @with_out_sharding
 def permutation(key: Any, x: Any, axis: int = 0, independent: bool = False) -> Any:
     """An array in random order.
@@ -107,6 +109,7 @@ def _shuffled(words: Value, x: Any, axis: int) -> Any:
     return x
 
 
+@with_long_recipe_of_keys
 def choice(
     key: Any,
     a: Any,

@@ -13,6 +13,7 @@ import numpy as np
 
 import functrax.numpy as jnp
 from functrax import lax
+from functrax.backends.eager.cached_traces import with_long_recipe as _with_long_recipe
 from functrax.core.boundaries.arguments import explain_all as _explain_all
 from functrax.core.errors.typed import ArgumentError, ShapeError
 from functrax.core.prims import factorisations
@@ -22,6 +23,7 @@ from functrax.numpy import linalg as la
 from functrax.numpy.factoring import matrices_of
 from functrax.numpy.promote import result, to_array
 from functrax.numpy.solving import same_batches
+from functrax.numpy.trace_cached import record_all as _record_all
 from functrax.scipy.counting_matrices import (
     dft as dft,
     hadamard as hadamard,
@@ -366,4 +368,10 @@ def _joined(first: Value, second: Value) -> Value:
     return jnp.concatenate([top, bottom])
 
 
+#: Functions that have recipes.
+_RECORDED = (
+    "block_diag cho_solve cholesky circulant companion convolution_matrix det eigh expm fiedler "
+    "fiedler_companion hankel inv leslie lu_solve polar qr solve solve_triangular svd toeplitz"
+)
+_record_all(globals(), frozenset(_RECORDED.split()), _with_long_recipe)
 _explain_all(globals())

@@ -12,9 +12,11 @@ import numpy as np
 
 import functrax.numpy as jnp
 from functrax import lax
+from functrax.backends.eager.cached_traces import with_long_recipe as _with_long_recipe
 from functrax.core.boundaries.arguments import explain_all as _explain_all
 from functrax.core.errors.typed import ArgumentError, ShapeError
 from functrax.core.tracing.primitive import Value
+from functrax.numpy.trace_cached import record_all as _record_all
 from functrax.scipy.spectra import (
     csd as csd,
     detrend as detrend,
@@ -214,4 +216,7 @@ def fftconvolve(
     return jnp.moveaxis(out, tuple(range(-len(last), 0)), last)
 
 
+#: Functions that have recipes.
+_RECORDED = "convolve convolve2d correlate correlate2d csd detrend fftconvolve istft stft welch"
+_record_all(globals(), frozenset(_RECORDED.split()), _with_long_recipe)
 _explain_all(globals())

@@ -13,6 +13,7 @@ from functrax import nn
 from functrax.core.boundaries.arguments import explain_all as _explain_all
 from functrax.core.tracing.primitive import Value
 from functrax.nn.normalization import logsumexp as logsumexp
+from functrax.numpy.trace_cached import record_all as _record_all
 from functrax.scipy.special.exponential_integrals import (
     exp1 as exp1,
     expi as expi,
@@ -85,4 +86,10 @@ def log_softmax(x: Any, /, *, axis: Any = None) -> Value:
     return nn.log_softmax(x, axis=axis)
 
 
+#: Functions that have recipes.
+_RECORDED = (
+    "beta betaln boxcox boxcox1p comb entr expit factorial gamma gammasgn kl_div log_ndtr "
+    "log_softmax logit logsumexp multigammaln ndtr ndtri poch rel_entr softmax xlog1py xlogy"
+)
+_record_all(globals(), frozenset(_RECORDED.split()))
 _explain_all(globals())

@@ -17,6 +17,7 @@ from types import SimpleNamespace
 from typing import Any, TypeAlias
 
 import functrax.numpy as jnp
+from functrax.backends.eager.cached_traces import with_long_recipe
 from functrax.core.tracing.primitive import Value
 from functrax.scipy.special.gammas import floats
 
@@ -62,7 +63,7 @@ def public(
     call.__module__ = f"functrax.scipy.stats.{distribution}"
     call.__doc__ = _DOCS[name]
     call.__signature__ = signature  # type: ignore[attr-defined]
-    return call
+    return with_long_recipe(call)
 
 
 def continuous(

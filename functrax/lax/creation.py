@@ -16,6 +16,7 @@ from functrax.core.prims import reindex as prims
 from functrax.core.prims.convert import convert_element_type
 from functrax.core.tracing.primitive import literal
 from functrax.core.types import dtypes
+from functrax.core.types.promotion import check_positions
 from functrax.lax.operands import (
     ArrayLike,
     DTypeLike,
@@ -108,8 +109,10 @@ def broadcasted_iota(dtype: DTypeLike, shape: Sequence[int], dimension: int) -> 
     given = as_ints("iota", shape)
     if any(n < 0 for n in given):
         raise ShapeError("iota: a size is negative", got=f"shape {given}", fix="sizes of 0 or more")
-    axis = axis_of("broadcasted_iota", len(given), dimension)
-    return as_array(prims.iota.bind(shape=given, dtype=dtype_of(dtype), axis=axis))
+    axis, exact = axis_of("broadcasted_iota", len(given), dimension), dtype_of(dtype)
+    if exact.itemsize >= 4:  # narrower ones wrap, as XLA's do
+        check_positions("iota", given[axis], exact)
+    return as_array(prims.iota.bind(shape=given, dtype=exact, axis=axis))
 
 
 def broadcast_like(arr: ArrayLike, like_arr: ArrayLike) -> Array:

@@ -16,7 +16,7 @@ from functrax.core.errors.typed import ShapeError
 from functrax.core.index.map import IndexMap
 from functrax.core.prims import mapped
 from functrax.core.prims.arithmetic import modulo, neg
-from functrax.core.prims.convert import convert_element_type
+from functrax.core.prims.convert import as_positions, convert_element_type
 from functrax.core.prims.reindex import reshape
 from functrax.core.prims.slicing import concatenate
 from functrax.core.tracing.primitive import Value, like
@@ -284,9 +284,8 @@ def index_take(src: ArrayLike, idxs: Sequence[ArrayLike], axes: Sequence[int]) -
         )
     columns = []
     for row, axis in zip(rows, places, strict=True):
-        if row.aval.dtype.itemsize < 4:  # which may not hold the axis' size
-            row = convert_element_type.bind(row, dtype=dtypes.int32, weak_type=False)
-        inside = modulo(row, max(x.aval.shape[axis], 1))
+        size = max(x.aval.shape[axis], 1)
+        inside = modulo(as_positions(row, size), size)
         columns.append(reshape.bind(inside, shape=(*row.aval.shape, 1)))
     wide = [
         convert_element_type.bind(c, dtype=dtypes.default_int(), weak_type=False) for c in columns

@@ -22,7 +22,7 @@ from functrax.core.index.map import IndexMap
 from functrax.core.prims import mapped, reindex, slicing
 from functrax.core.prims.arithmetic import add, clamp, select_n
 from functrax.core.prims.comparisons import lt
-from functrax.core.prims.convert import convert_element_type
+from functrax.core.prims.convert import as_positions
 from functrax.core.tracing.primitive import Value, like
 from functrax.core.types import dtypes
 from functrax.lax.operands import (
@@ -189,8 +189,7 @@ def _start(name: str, start: Any, size: int, window: int, allow_negative: bool) 
             got=value.aval.str_short(),
             fix="an integer for each axis",
         )
-    if value.aval.dtype.itemsize < 4:  # the size might not fit
-        value = convert_element_type.bind(value, dtype=dtypes.int32, weak_type=False)
+    value = as_positions(value, size)
     if allow_negative and value.aval.dtype in dtypes.SIGNED:
         negative = lt.bind(value, like(value, 0))
         value = select_n.bind(negative, value, add.bind(value, like(value, size)))

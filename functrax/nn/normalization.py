@@ -17,6 +17,7 @@ import numpy as np
 from functrax import lax, numpy as jnp
 from functrax.core.arrays.operators import Array
 from functrax.core.errors.typed import ArgumentError, ShapeError
+from functrax.core.prims.convert import as_positions
 from functrax.core.tracing.primitive import Value
 from functrax.core.types import dtypes
 from functrax.lax.operands import as_array
@@ -220,6 +221,8 @@ def one_hot(x: Any, num_classes: int, *, dtype: Any = None, axis: int = -1) -> A
     asked = dtypes.default_float() if dtype is None else dtypes.as_dtype(dtype)
     shape = [1] * (value.ndim + 1)
     shape[place] = count
+    if dtypes.is_integer(value.dtype):
+        value = as_array(as_positions(value, count))
     classes: Any = lax.broadcasted_iota(value.dtype, shape, place)
     return as_array((jnp.expand_dims(value, place) == classes).astype(asked))
 

@@ -180,11 +180,13 @@ def tri(N: int, M: int | None = None, k: int = 0, dtype: Any = None) -> Value:
 
 def _diagonals(name: str, compare: Primitive, n: int, m: int | None, k: Any) -> Value:
     shape = checked_shape(name, (n, n if m is None else m))
-    row = iota.bind(shape=shape, dtype=dtypes.int32, axis=0)
-    column = iota.bind(shape=shape, dtype=dtypes.int32, axis=1)
-    if isinstance(k, int):
-        k = max(-shape[0], min(k, shape[1]))  # beyond the matrix is beyond it
-    offset = convert(k, dtypes.int32)
+    kind = dtypes.position_dtype(sum(shape))
+    row, column = (iota.bind(shape=shape, dtype=kind, axis=axis) for axis in (0, 1))
+    offset: Any
+    if isinstance(k, (int, np.integer)):  # beyond the matrix is beyond it
+        offset = literal(max(-shape[0], min(int(k), shape[1])), kind)
+    else:
+        offset = convert(k, kind)
     moved = prims.add.bind(row, broadcast_value(offset, shape) if isinstance(k, Array) else offset)
     return compare.bind(moved, column)
 

@@ -19,7 +19,7 @@ from functrax.core.tracing.inputs import as_value
 from functrax.core.tracing.primitive import Value, like
 from functrax.core.types import dtypes
 from functrax.core.types.dtypes import DType
-from functrax.core.types.promotion import result_type
+from functrax.core.types.promotion import check_positions, result_type
 from functrax.numpy.axes import Shape, as_shape
 from functrax.numpy.creation import checked_dtype
 from functrax.numpy.index_plan import Bounds, operand_in_range
@@ -76,7 +76,9 @@ def indices(dimensions: Sequence[int], dtype: Any = None, sparse: bool = False) 
     """
     kind = np.dtype(np.int32) if dtype is None else dtypes.as_dtype(dtype)
     kind = dtypes.canonicalize_dtype(kind)
-    found = np.indices(as_shape("indices", dimensions), np.int64, sparse=sparse)  # type: ignore[call-overload]
+    sizes = as_shape("indices", dimensions)
+    check_positions("indices", max(sizes, default=0) if kind.itemsize >= 4 else 0, kind)
+    found = np.indices(sizes, kind if kind.kind in "iu" else np.int64, sparse=sparse)  # type: ignore[call-overload]
     if sparse:
         return tuple(from_numpy(x.astype(kind)) for x in found)
     return from_numpy(found.astype(kind))
@@ -253,7 +255,9 @@ def _dtype_of_positions(columns: Sequence[Value], sizes: Shape, dtype: Any) -> D
     raise ArgumentError(
         "ravel_multi_index: the dtype does not hold all positions",
         got=f"{found} for the shape {sizes}",
-        fix="dtype='int32', or another dtype of integers that is wide enough",
+        fix="dtype='int64', with enable_x64()"
+        if found == dtypes.int32
+        else "dtype='int32', or another dtype of integers that is wide enough",
     )
 
 

@@ -32,7 +32,7 @@ from functrax.core.index.expr import Dim, IndexExpr, Load, as_expr
 from functrax.core.index.map import IndexMap
 from functrax.core.prims.arithmetic import add, clamp, select_n
 from functrax.core.prims.comparisons import lt
-from functrax.core.prims.convert import convert_element_type
+from functrax.core.prims.convert import as_positions
 from functrax.core.records import record
 from functrax.core.tracing.primitive import Value, like
 from functrax.core.types import dtypes
@@ -295,16 +295,15 @@ def operand_in_range(index: Any, size: int, bounds: Bounds) -> Value:
         wide = index.astype(np.int64)
         if bounds.wrap:
             wide = np.where(wide < 0, wide + size, wide)
-        # Out of range stays out of range, but must fit 32 bits.
+        # Out of range stays out of range, but must fit the dtype of positions.
         wide = np.clip(wide, 0, max(size - 1, 0)) if bounds.clip else np.clip(wide, -1, size)
-        return from_numpy(wide.astype(np.int32))
+        return from_numpy(wide.astype(dtypes.position_dtype(size)))
     return in_range(index, size, bounds)
 
 
 def in_range(index: Value, size: int, bounds: Bounds) -> Value:
     """A traced index array, wrapped and clamped as ``bounds`` says."""
-    if index.aval.dtype.itemsize < 4:
-        index = convert_element_type.bind(index, dtype=dtypes.int32)
+    index = as_positions(index, size)
     if bounds.wrap and index.aval.dtype in dtypes.SIGNED:
         negative = lt.bind(index, like(index, 0))
         index = select_n.bind(negative, index, add.bind(index, like(index, size)))

@@ -28,7 +28,7 @@ from functrax.numpy.rearranging import is_known, take_axis, take_table
 from functrax.numpy.rounding import clip
 from functrax.numpy.searching import nonzero
 from functrax.numpy.selecting import integers
-from functrax.numpy.shaping import broadcast_to, join, moveaxis, reshape_to
+from functrax.numpy.shaping import broadcast_to, join, moveaxis, reshape_to, slice_axis
 from functrax.numpy.sorting import argsort
 
 __all__ = ["delete", "insert"]
@@ -151,6 +151,11 @@ def delete(
         stays = At(ones(size, dtypes.bool_))[places].set(False)
         (kept,) = nonzero(stays, size=max(size - obj.aval.size, 0), fill_value=0)
         return take_axis(x, k, kept)
+    if isinstance(obj, (int, np.integer)) and not isinstance(obj, bool):
+        if size > 1 and -size <= obj < size:
+            place = int(obj) % size
+            parts = [(0, place), (place + 1, size)]
+            return join([slice_axis(x, k, *part) for part in parts if part[0] < part[1]], k)
     try:
         table = np.delete(np.arange(size), _known("delete", obj))
     except IndexError as error:

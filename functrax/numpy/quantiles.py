@@ -317,7 +317,7 @@ def _read(ordered_and_end: tuple[Value, Value], fraction: Value, method: str) ->
 def _element(ordered: Value, position: Value, end: Value) -> Value:
     """The element of each row at a whole position, limited to the row."""
     limited = prims.max_.bind(like(position, 0), prims.min_.bind(position, end))
-    index = convert(limited, dtypes.int32)
+    index = convert(limited, dtypes.position_dtype(ordered.aval.shape[-1]))
     shape = index.aval.shape
     dims = [Dim(i) for i in range(len(shape))]
     rest = dims[len(shape) - (ordered.aval.ndim - 1) :]

@@ -20,7 +20,12 @@ from functrax.core.tracing.primitive import Value, like
 from functrax.core.tracing.trace import Tracer
 from functrax.core.types import dtypes
 from functrax.core.types.dtypes import DType
-from functrax.core.types.promotion import lattice_result_type, typed_of
+from functrax.core.types.promotion import (
+    IntegerOverflowError,
+    check_positions,
+    lattice_result_type,
+    typed_of,
+)
 from functrax.numpy.analytic import log10
 from functrax.numpy.axes import one_axis
 from functrax.numpy.creation import checked_dtype
@@ -94,10 +99,19 @@ def arange(
 def _counted(start: Any, stop: Any, step: Any, dtype: DType) -> Value:
     if start == 0 and step == 1:
         size = max(int(np.ceil(stop)), 0)
+        if dtype.itemsize >= 4:  # narrower ones wrap, as NumPy's do
+            check_positions("arange", size, dtype)
         return iota.bind(shape=(size,), dtype=dtype, axis=0)
     # NumPy counts in the dtype of its own; the steps are then as in float64 or int64.
     wide = dtypes.float32 if dtype in dtypes.NARROW else dtypes.compute_dtype(dtype)
-    return from_numpy(np.arange(start, stop, step, dtype=wide).astype(dtype))
+    try:
+        return from_numpy(np.arange(start, stop, step, dtype=wide).astype(dtype))
+    except OverflowError as error:
+        raise IntegerOverflowError(
+            f"arange: a number is out of bounds for {dtype.name}",
+            got=f"from {start} to {stop} in steps of {step}",
+            fix="a wider dtype; 64 bits need enable_x64()",
+        ) from error
 
 
 def _known_scalar(name: str, x: Any) -> Any:

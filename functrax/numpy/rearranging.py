@@ -48,7 +48,8 @@ def take_table(x: Value, axis: int, table: np.ndarray[Any, Any]) -> Value:
         return x
     runs = _runs(table)
     if not runs:  # too many of them, or nothing to read
-        return take_axis(x, axis, from_numpy(table.astype(np.int32)))
+        places = table.astype(dtypes.position_dtype(x.aval.shape[axis]))
+        return take_axis(x, axis, from_numpy(places))
     return join([_read_run(x, axis, *run) for run in runs], axis)
 
 
@@ -142,12 +143,15 @@ def _roll_axis(x: Value, shift: Any, axis: int) -> Value:
     if not size:
         return x
     if not is_known(shift):
-        line = iota.bind(shape=(size,), dtype=dtypes.int32, axis=0)
-        by = convert_element_type.bind(shift, dtype=dtypes.int32)
+        line = iota.bind(shape=(size,), dtype=dtypes.position_dtype(size), axis=0)
+        by = convert_element_type.bind(shift, dtype=line.aval.dtype)
         wide = broadcast_in_dim.bind(by, shape=(size,), dims=())
         return take_axis(x, axis, modulo(sub.bind(line, wide), size))
     by = integer("roll", "shift", shift) % size
-    return take_table(x, axis, np.roll(np.arange(size), by))
+    if not by:
+        return x
+    parts = [(size - by, size), (0, size - by)]
+    return join([slice_axis(x, axis, first, end) for first, end in parts], axis)
 
 
 def tile(A: Any, reps: Any) -> Value:

@@ -12,6 +12,7 @@ import numpy as np
 
 from functrax.core.arrays.array import from_numpy
 from functrax.core.errors.typed import ArgumentError, ConcretizationError, ShapeError
+from functrax.core.options.config import state
 from functrax.core.prims.arithmetic import add, div, rem, select_n, sub
 from functrax.core.prims.comparisons import and_, eq, ge, le, lt, ne, or_
 from functrax.core.prims.convert import convert_element_type
@@ -19,6 +20,7 @@ from functrax.core.prims.reduce import reduce_sum
 from functrax.core.prims.reindex import broadcast_in_dim, full, iota
 from functrax.core.tracing.primitive import Value, like, literal
 from functrax.core.types import dtypes
+from functrax.core.types.promotion import check_positions
 from functrax.numpy.at import At
 from functrax.numpy.axes import integer
 from functrax.numpy.cumulative import cumsum
@@ -61,6 +63,7 @@ def nonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> tuple
     fills = tuple(0 if fill is None else fill for fill in fills)
     if not is_known(x):
         return _traced_nonzero(x, count, fills)
+    check_positions("nonzero", max(x.aval.shape, default=0), dtypes.default_int())
     found = np.nonzero(np.asarray(x))
     if count is not None:
         found = tuple(_filled(k[:count], count, fill) for k, fill in zip(found, fills, strict=True))
@@ -80,11 +83,13 @@ def _traced_nonzero(x: Value, size: int | None, fills: tuple[Any, ...]) -> tuple
             got=x.aval.str_short(),
             fix="size=..., or jnp.where(condition, x, y), which keeps the shape",
         )
+    check_positions("nonzero", max(x.aval.shape, default=0), dtypes.default_int())
+    wide = dtypes.position_dtype(x.aval.size)
     flat = ne.bind(reshape_to(x, (x.aval.size,)), literal(0, x.aval.dtype))
-    ends = cumsum(convert_element_type.bind(flat, dtype=dtypes.int32))
+    ends = cumsum(convert_element_type.bind(flat, dtype=wide), dtype=wide)
     place = select_n.bind(flat, like(ends, size), sub.bind(ends, like(ends, 1)))
-    line = iota.bind(shape=(x.aval.size,), dtype=dtypes.int32, axis=0)
-    empty = full((size,), literal(-1, dtypes.int32))
+    line = iota.bind(shape=(x.aval.size,), dtype=wide, axis=0)
+    empty = full((size,), literal(-1, wide))
     positions = At(empty)[place].set(line)
     found = []
     stride = x.aval.size
@@ -94,7 +99,7 @@ def _traced_nonzero(x: Value, size: int | None, fills: tuple[Any, ...]) -> tuple
                          like(positions, max(length, 1)))  # fmt: skip
         missing = lt.bind(positions, like(positions, 0))
         filler = broadcast_in_dim.bind(to_array("nonzero", fill), shape=(size,), dims=())
-        filler = convert_element_type.bind(filler, dtype=dtypes.int32)
+        filler = convert_element_type.bind(filler, dtype=wide)
         chosen = select_n.bind(missing, index, filler)
         found.append(result(convert(chosen, dtypes.default_int())))
     return tuple(found)
@@ -129,9 +134,11 @@ def searchsorted(
       method: ``"compare_all"`` compares with every element; others search by halving.
 
     Returns:
-      int32 positions from 0 to the size of ``a``, of the shape of ``v``.
+      int32 positions from 0 to the size of ``a``, of the shape of ``v``; int64 where it is more
+      than int32 holds.
 
     Raises:
+      IntegerOverflowError: if int32 does not hold the size of ``a``, and x64 is off.
       ArgumentError: for another side.
       ShapeError: if ``a`` is not a vector.
 
@@ -175,7 +182,7 @@ def _count_below(x: Value, y: Value, side: str) -> Value:
 def _halve(x: Value, y: Value, side: str) -> Value:
     """Binary search, all values at once: the answer is in ``low..high``."""
     size, shape = x.aval.size, y.aval.shape
-    low = full(shape, literal(0, dtypes.int32))
+    low = full(shape, literal(0, _count_dtype(size)))
     step = 1 << (size.bit_length() - 1)
     while step:
         probe = add.bind(low, like(low, step))
@@ -186,6 +193,16 @@ def _halve(x: Value, y: Value, side: str) -> Value:
         low = select_n.bind(further, low, probe)
         step //= 2
     return low
+
+
+def _count_dtype(size: int) -> dtypes.DType:
+    """That of the number of elements before a place.
+
+    Raises:
+      IntegerOverflowError: if there are too many for int32, and x64 is off.
+    """
+    check_positions("searchsorted", size + 1, dtypes.int64 if state.enable_x64 else dtypes.int32)
+    return dtypes.position_dtype(size)
 
 
 def digitize(x: Any, bins: Any, right: bool = False, *, method: str | None = None) -> Value:
@@ -209,6 +226,6 @@ def digitize(x: Any, bins: Any, right: bool = False, *, method: str | None = Non
     in_order = broadcast_in_dim.bind(rises, shape=(size,), dims=())
     rising = select_n.bind(in_order, reverse(edges, (0,)), edges)
     below = searchsorted(rising, values, "left" if right else "right", method=how)
-    above = sub.bind(full(below.aval.shape, literal(size, dtypes.int32)), below)
+    above = sub.bind(full(below.aval.shape, literal(size, _count_dtype(size))), below)
     return result(select_n.bind(
         broadcast_in_dim.bind(rises, shape=below.aval.shape, dims=()), above, below))  # fmt: skip

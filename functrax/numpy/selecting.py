@@ -23,6 +23,7 @@ from functrax.core.index.expr import Dim, Load, as_expr
 from functrax.core.index.map import IndexMap
 from functrax.core.prims.arithmetic import modulo, select_n, stop_gradient
 from functrax.core.prims.comparisons import ne
+from functrax.core.prims.convert import as_positions
 from functrax.core.prims.mapped import reindex, scatter
 from functrax.core.tracing.primitive import Value, like
 from functrax.core.types import dtypes
@@ -122,8 +123,9 @@ def integers(name: str, indices: Any) -> Value:
 
 def _around(index: Value, size: int) -> Value:
     if not is_known(index):
-        return modulo(index, size)
-    return from_numpy(np.mod(np.asarray(index), max(size, 1)).astype(np.int32))
+        return modulo(as_positions(index, size), size)
+    around = np.mod(np.asarray(index), max(size, 1))
+    return from_numpy(around.astype(dtypes.position_dtype(size)))
 
 
 def take_along_axis(

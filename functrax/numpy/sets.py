@@ -185,7 +185,7 @@ def intersect1d(
       Array([2, 3], dtype=int32)
     """
     x, y = _flat("intersect1d", ar1, ar2)
-    line = iota.bind(shape=x.aval.shape, dtype=dtypes.int32, axis=0)
+    line = iota.bind(shape=x.aval.shape, dtype=dtypes.position_dtype(x.aval.size), axis=0)
     ordered, order = sort_p.bind(x, line, dimension=0, is_stable=True, num_keys=1)
     values, present, place = _chosen(
         "intersect1d", ordered, _starts(ordered) & isin(ordered, y), size, fill_value
@@ -193,7 +193,7 @@ def intersect1d(
     if not return_indices:
         return values
     first = where(present, _read(order, place), x.aval.size)
-    line = iota.bind(shape=y.aval.shape, dtype=dtypes.int32, axis=0)
+    line = iota.bind(shape=y.aval.shape, dtype=dtypes.position_dtype(y.aval.size), axis=0)
     theirs, order = sort_p.bind(y, line, dimension=0, is_stable=True, num_keys=1)
     found = searchsorted(stop_gradient.bind(theirs), stop_gradient.bind(values))
     second = where(present, _read(order, where(present, found, 0)), y.aval.size)
@@ -245,8 +245,9 @@ def _chosen(
     else:
         raise _needs_size(name, x)
     (place,) = nonzero(mask, size=count)
-    number = iota.bind(shape=(count,), dtype=dtypes.int32, axis=0)
-    present = number < reductions.sum(mask, dtype=dtypes.int32)
+    wide = dtypes.position_dtype(max(count, mask.aval.size))
+    number = iota.bind(shape=(count,), dtype=wide, axis=0)
+    present = number < reductions.sum(mask, dtype=wide)
     if count:
         place = where(present, place, place[0])  # beyond the last one, the first one is repeated
     values = _read(x, place)

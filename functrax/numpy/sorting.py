@@ -16,7 +16,7 @@ from functrax.core.prims.ordering import sort as sort_p
 from functrax.core.prims.reindex import iota
 from functrax.core.tracing.primitive import Value
 from functrax.core.types import dtypes
-from functrax.core.types.promotion import promote_types
+from functrax.core.types.promotion import check_positions, promote_types
 from functrax.numpy.axes import integer, one_axis
 from functrax.numpy.creation import checked_dtype
 from functrax.numpy.promote import convert, promoting, result, to_array
@@ -82,6 +82,7 @@ def argsort(
     """
     x, k = _along("argsort", a, axis, kind, order)
     wanted = dtypes.default_int() if dtype is None else checked_dtype(dtype)
+    check_positions("argsort", x.aval.shape[k], wanted)
     line = iota.bind(shape=x.aval.shape, dtype=wanted, axis=k)
     if not descending:
         return result(sort_p.bind(x, line, dimension=k, is_stable=True, num_keys=1)[1])
@@ -128,6 +129,7 @@ def lexsort(keys: Any, axis: int = -1) -> Value:
     if not shape and axis in (0, -1):  # one element is in order
         return result(iota.bind(shape=(1,), dtype=dtypes.default_int(), axis=0))[0]
     k = one_axis("lexsort", axis, len(shape))
+    check_positions("lexsort", shape[k], dtypes.default_int())
     line = iota.bind(shape=shape, dtype=dtypes.default_int(), axis=k)
     *_, positions = sort_p.bind(
         *reversed(values), line, dimension=k, is_stable=True, num_keys=len(values)

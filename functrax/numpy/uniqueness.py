@@ -115,8 +115,9 @@ def _unique(
     else:
         values = take_axis(slices, 0, first)
         if fill_value is not None and count:
-            present = iota.bind(shape=(count,), dtype=dtypes.int32, axis=0)
-            present = present < reductions.sum(starts, dtype=dtypes.int32)
+            wide = dtypes.position_dtype(max(n, count))
+            present = iota.bind(shape=(count,), dtype=wide, axis=0)
+            present = present < reductions.sum(starts, dtype=wide)
             present = reshape_to(present, (count, *[1] * len(rest)))
             fill = broadcast_value(convert(array(fill_value), x.aval.dtype), values.aval.shape)
             values = where(present, values, fill)
@@ -126,7 +127,7 @@ def _unique(
 def _groups(slices: Value, n: int, width: int, equal_nan: bool) -> tuple[Value, Value]:
     """The order of the slices, and which of them, in order, differ from the one before."""
     flat = reshape_to(stop_gradient.bind(slices), (n, width))
-    line = iota.bind(shape=(n,), dtype=dtypes.int32, axis=0)
+    line = iota.bind(shape=(n,), dtype=dtypes.position_dtype(n), axis=0)
     if not width:  # slices without elements are all equal
         return line, line < 1
     if equal_nan and flat.aval.dtype in dtypes.COMPLEX:  # NaN in either part is one NaN, the last

@@ -244,5 +244,16 @@ class BitcastConvertType(Elementwise):
 
 
 convert_element_type = ConvertElementType()
+
+
+def as_positions(index: Value, size: int) -> Value:
+    """Integers in a dtype that holds positions along ``size`` elements, and ``size`` itself."""
+    dtype = index.aval.dtype
+    if dtype.itemsize >= 4 and size <= dtypes.iinfo(dtype).max:
+        return index
+    wide: Value = convert_element_type.bind(index, dtype=dtypes.position_dtype(size))
+    return wide
+
+
 real, imag, complex_, conj = Real(), Imag(), Complex(), Conj()
 bitcast_convert_type = BitcastConvertType()

@@ -261,7 +261,7 @@ def _product_tangent(x: Value, t: Value, indices: Ops, index_map: IndexMap) -> V
 
 
 @functools.lru_cache(maxsize=256)
-def _factor_table(index_map: IndexMap) -> np.ndarray[Any, np.dtype[np.int32]]:
+def _factor_table(index_map: IndexMap) -> np.ndarray[Any, np.dtype[Any]]:
     """Row ``m``: the positions of the points that mean element ``m``, then -1."""
     indices, valid = index_map.evaluate()
     shape = index_map.domain
@@ -275,9 +275,10 @@ def _factor_table(index_map: IndexMap) -> np.ndarray[Any, np.dtype[np.int32]]:
     order = np.argsort(targets, kind="stable")
     targets, positions = targets[order], positions[order]
     count = int(np.prod(codomain, dtype=np.int64))
+    wide = dtypes.position_dtype(inside.size)
     per_element = np.bincount(targets, minlength=count)
     rank = np.arange(len(targets)) - np.repeat(np.cumsum(per_element) - per_element, per_element)
-    table = np.full((count, max(int(per_element.max(initial=0)), 1)), -1, np.int32)
+    table = np.full((count, max(int(per_element.max(initial=0)), 1)), -1, wide)
     table[targets, rank] = positions
     return table
 
@@ -445,11 +446,12 @@ class Scatter(Update):
 def _last_writers(index_map: IndexMap, indices: Ops) -> Value:
     """Where an update is the one that ``set`` keeps."""
     size = int(np.prod(index_map.domain, dtype=np.int64))
-    line = iota.bind(shape=(size,), dtype=dtypes.int32, axis=0)
+    wide = dtypes.position_dtype(size)
+    line = iota.bind(shape=(size,), dtype=wide, axis=0)
     number = reshape.bind(line, shape=index_map.domain)
-    nobody = full(index_map.codomain, literal(-1, dtypes.int32))
+    nobody = full(index_map.codomain, literal(-1, wide))
     last = scatter.bind(nobody, number, *indices, map=index_map, op="set", unique=False)
-    kept = reindex.bind(last, *indices, map=index_map, fill=literal(-1, dtypes.int32))
+    kept = reindex.bind(last, *indices, map=index_map, fill=literal(-1, wide))
     return eq.bind(kept, number)
 
 

@@ -33,6 +33,7 @@ from functrax.core.tracing.primitive import (
 )
 from functrax.core.types import dtypes
 from functrax.core.types.aval import ShapedArray
+from functrax.core.types.promotion import check_positions
 
 _F32 = dtypes.float32
 
@@ -188,7 +189,8 @@ class Sort(Opaque):
         num_keys: int,
     ) -> tuple[Any, Any]:
         shape = primals[0].aval.shape
-        line = iota.bind(shape=shape, dtype=dtypes.int32, axis=dimension)
+        wide = dtypes.position_dtype(shape[dimension])
+        line = iota.bind(shape=shape, dtype=wide, axis=dimension)
         *outs, positions = self.bind(
             *primals, line, dimension=dimension, is_stable=is_stable, num_keys=num_keys
         )
@@ -257,6 +259,8 @@ class TopK(Opaque):
                 got=f"k={k}, axis {axis} of {x.str_short()}",
                 fix="a smaller k, or another axis",
             )
+        rows = "rows of fewer elements, and top_k of what each of them gives"
+        check_positions("top_k", x.shape[axis], dtypes.int32, rows)
         shape = (*x.shape[:axis], k, *x.shape[axis + 1 :])
         return ShapedArray(shape, x.dtype, x.weak_type), ShapedArray(shape, dtypes.int32)
 

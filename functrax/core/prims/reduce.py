@@ -38,6 +38,7 @@ from functrax.core.tracing.primitive import (
 )
 from functrax.core.types import dtypes
 from functrax.core.types.aval import ShapedArray
+from functrax.core.types.promotion import check_positions
 
 
 def kept_axes(ndim: int, axes: Sequence[int]) -> tuple[int, ...]:
@@ -324,6 +325,7 @@ class ArgReduce(ReindexReduce):
                 got=str(index_dtype),
                 fix="index_dtype='int32'",
             )
+        check_positions(self.name, x.shape[axis], index_dtype)
         return ShapedArray(x.shape[:axis] + x.shape[axis + 1 :], index_dtype)
 
     def reference(self, x: Any, *, axis: int, index_dtype: Any) -> Any:

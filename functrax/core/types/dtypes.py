@@ -216,9 +216,23 @@ def compute_dtype(dtype: DType) -> DType:
     return int8 if dtype in _STORED_SIGNED else uint8
 
 
+_MOST_OF_INT32: Final = 2**31 - 1
+
+
 def default_int() -> DType:
     """int32, or int64 when x64 is on."""
     return int64 if state.enable_x64 else int32
+
+
+def position_dtype(size: int) -> DType:
+    """The dtype of positions along ``size`` elements, which holds ``size`` itself, too.
+
+    int32 where that is enough, also when x64 is on.
+
+    >>> position_dtype(2**31 - 1), position_dtype(2**31)
+    (dtype('int32'), dtype('int64'))
+    """
+    return int32 if size <= _MOST_OF_INT32 else int64
 
 
 def default_float() -> DType:

@@ -38,6 +38,24 @@ class IntegerOverflowError(FunctraxError, OverflowError):
     """A Python integer that the dtype it would get cannot hold."""
 
 
+def check_positions(name: str, size: int, dtype: DType, fix: str | None = None) -> None:
+    """Refuse integers that do not hold all positions along ``size`` elements.
+
+    Raises:
+      IntegerOverflowError: if ``size - 1`` is more than the dtype holds.
+
+    >>> check_positions("argmax", 128, dtypes.int8)
+    """
+    if dtypes.is_integer(dtype) and size - 1 > dtypes.iinfo(dtype).max:
+        wide = dtypes.position_dtype(size)
+        needs = wide == dtypes.int64 and not state.enable_x64
+        raise IntegerOverflowError(
+            f"{name}: {dtype.name} does not hold all positions",
+            got=f"{size} elements",
+            fix=fix or f"positions of {wide.name}" + ", which need enable_x64()" * needs,
+        )
+
+
 _STANDARD_X64: Final[dict[Node, tuple[Node, ...]]] = {
     dtypes.bool_: (int,),
     int: (dtypes.uint8, dtypes.int8, *dtypes.STORED_INTEGERS),

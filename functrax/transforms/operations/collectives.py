@@ -30,6 +30,7 @@ from functrax.core.tracing.primitive import Avals, Opaque, Ops, Tangents, Value,
 from functrax.core.tracing.trace import axis_size as size_of_axis
 from functrax.core.types import dtypes
 from functrax.core.types.aval import ShapedArray
+from functrax.core.types.promotion import check_positions
 from functrax.transforms.interpreters.batching import add_batch_axis, row_of
 
 AxisName: TypeAlias = Hashable
@@ -142,6 +143,7 @@ class AxisIndex(Collective):
     def along_axis(
         self, size: int, args: Ops, batched: Sequence[bool], params: dict[str, Any]
     ) -> tuple[Any, Any]:
+        check_positions("axis_index", size, dtypes.int32, "vmap over two axes of fewer elements")
         return iota.bind(shape=(size,), dtype=dtypes.int32, axis=0), True
 
     def jvp(self, primals: Ops, tangents: Tangents, *, axis_name: AxisName) -> tuple[Any, Any]:

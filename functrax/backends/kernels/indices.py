@@ -23,9 +23,9 @@ from functrax.core.index.map_form import flatten
 from functrax.core.scalars.scalar import Builder, Scalar
 from functrax.core.types.aval import ShapedArray
 
-INT32 = np.dtype(np.int32)
+#: What indices are computed in where it is enough, and the first number that it does not hold.
+NARROW, LIMIT = np.dtype(np.int32), 2**31
 _INT64 = np.dtype(np.int64)
-_LIMIT = 2**31
 #: An address that is affine in the dims, and what is added to it.
 Place: TypeAlias = "tuple[IndexExpr, Scalar | None]"
 
@@ -87,8 +87,8 @@ class Indices:
         if not self.is_dynamic(expr):
             return self.both(self.both(guard, expr >= 0), expr < size)
         b = self.builder
-        dtype = INT32 if size < _LIMIT and self._fits_dynamic(expr) else _INT64
-        unsigned = np.dtype(np.uint32 if dtype == INT32 else np.uint64)
+        dtype = NARROW if size < LIMIT and self._fits_dynamic(expr) else _INT64
+        unsigned = _unsigned(dtype)
         value = b.convert(self.integer(expr, dtype), unsigned)
         holds = b.compare("lt", value, self._number(size, unsigned))
         return holds if guard is None else b.both(guard, holds)
@@ -113,14 +113,14 @@ class Indices:
 
     def scalar(self, expr: IndexExpr) -> Scalar:
         """An index expression as a scalar, of int32 where all its parts fit."""
-        return self.integer(expr, INT32 if self._fits(expr) else _INT64)
+        return self.integer(expr, NARROW if self._fits(expr) else _INT64)
 
     def _fits(self, expr: IndexExpr) -> bool:
         """Whether 32 bits are enough for an expression and its parts."""
         if self.is_dynamic(expr):
             return self._fits_dynamic(expr)
         interval = bounds(expr, self.extents)
-        if interval is None or not -_LIMIT <= interval[0] <= interval[1] < _LIMIT:
+        if interval is None or not -LIMIT <= interval[0] <= interval[1] < LIMIT:
             return False
         return all(self._fits(part) for atom, _ in expr.terms for part in _parts_of(atom))
 
@@ -137,8 +137,8 @@ class Indices:
         if not isinstance(atom, Dim) or abs(coef) != 1:
             return False
         value = self._dynamic_value(atom)
-        small = value.dtype.kind in "iu" and np.can_cast(value.dtype, INT32)
-        return small and (expr.const == 0 if coef > 0 else 0 <= expr.const < _LIMIT)
+        small = value.dtype.kind in "iu" and np.can_cast(value.dtype, NARROW)
+        return small and (expr.const == 0 if coef > 0 else 0 <= expr.const < LIMIT)
 
     def _is_small(self, expr: IndexExpr) -> bool:
         """Whether an expression and its parts are right in 32 bits, whatever is read."""
@@ -151,7 +151,7 @@ class Indices:
                 return False
             ends = sorted((coef * interval[0], coef * interval[1]))
             low, high = low + ends[0], high + ends[1]
-        return low >= -_LIMIT and high < _LIMIT
+        return low >= -LIMIT and high < LIMIT
 
     def _range_of(self, atom: IndexExpr) -> tuple[int, int] | None:
         """The least and the largest value of an atom; None if 32 bits are too few for its parts."""
@@ -159,9 +159,9 @@ class Indices:
             info = np.iinfo(self._dynamic_value(atom).dtype)
             return int(info.min), int(info.max)
         if self.is_dynamic(atom) and isinstance(atom, FloorDiv | Mod):
-            if atom.divisor >= _LIMIT or not self._is_small(atom.expr):
+            if atom.divisor >= LIMIT or not self._is_small(atom.expr):
                 return None
-            return (0, atom.divisor - 1) if isinstance(atom, Mod) else (-_LIMIT, _LIMIT - 1)
+            return (0, atom.divisor - 1) if isinstance(atom, Mod) else (-LIMIT, LIMIT - 1)
         return bounds(atom, self.extents) if self._fits(atom) else None
 
     def _dynamic_value(self, dim: Dim) -> Scalar:
@@ -203,7 +203,7 @@ class Indices:
         x, divisor = self.integer(atom.expr, dtype), b.const(atom.divisor, dtype)
         interval = None if self.is_dynamic(atom.expr) else bounds(atom.expr, self.extents)
         if interval is not None and interval[0] >= 0:
-            unsigned = np.dtype(np.uint32 if dtype == INT32 else np.uint64)
+            unsigned = _unsigned(dtype)
             x, divisor = b.convert(x, unsigned), b.convert(divisor, unsigned)
             out = b.div(x, divisor) if isinstance(atom, FloorDiv) else b.rem(x, divisor)
             return b.convert(out, dtype)
@@ -241,8 +241,9 @@ class Indices:
     def affine_part(self, address: IndexExpr, size: int) -> Place:
         """An address as a part affine in the dims, and the rest.
 
-        The rest is computed in 32 bits where the array is small enough, for what is read or
-        written is inside the array: sums and products may wrap, but nothing that is divided.
+        The rest is computed in 32 bits where these hold how far it can be from the affine part, for
+        what is read or written is inside the array: sums and products may wrap, but nothing that is
+        divided.
         """
         known: dict[Any, int] = {}
         rest: dict[Any, int] = {}
@@ -251,9 +252,16 @@ class Indices:
             (known if affine else rest)[atom] = coef
         if not rest:
             return address, None
+        affine_part = linear(address.const, known)
+        interval = bounds(affine_part, self.extents)
+        near = interval is not None and interval[1] <= LIMIT and size - interval[0] <= LIMIT
         divided = [part for atom in rest for part in _parts_of(atom)]
-        dtype = INT32 if size < _LIMIT and all(map(self._is_small, divided)) else _INT64
-        return linear(address.const, known), self.integer(linear(0, rest), dtype)
+        dtype = NARROW if near and all(map(self._is_small, divided)) else _INT64
+        return affine_part, self.integer(linear(0, rest), dtype)
+
+
+def _unsigned(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    return np.dtype(f"u{dtype.itemsize}")
 
 
 def _parts_of(atom: IndexExpr) -> tuple[IndexExpr, ...]:

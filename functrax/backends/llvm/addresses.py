@@ -157,7 +157,7 @@ class Memory:
             return a.pointer
         name = w.operand(a.offset).name
         if a.offset.dtype != _INT64:
-            name = w.line(f"sext i32 {name} to i64", a.level)
+            name = w.line(f"sext {llvm_type(a.offset.dtype, 1)} {name} to i64", a.level)
         return w.line(f"getelementptr {memory_type(a.dtype)}, ptr {a.pointer}, i64 {name}", a.level)
 
     def _lane_pointers(self, a: MemoryAccess) -> str:
@@ -177,7 +177,8 @@ class Memory:
         if a.offset is not None:
             index = w.as_vector(a.offset)
             if a.offset.dtype != _INT64:
-                index = w.line(f"sext <{w.lanes} x i32> {index} to {type_}", a.level)
+                narrow = llvm_type(a.offset.dtype, w.lanes)
+                index = w.line(f"sext {narrow} {index} to {type_}", a.level)
             if steps is not None:
                 index = w.line(f"add {type_} {index}, {steps}", a.level)
             steps = index

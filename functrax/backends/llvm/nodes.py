@@ -12,8 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-import numpy as np
-
 from functrax.backends.llvm.function_calls import FunctionCalls, threefry_text
 from functrax.backends.llvm.instructions import OPERATIONS, emit
 from functrax.backends.llvm.lane_reductions import Lanes
@@ -24,8 +22,6 @@ from functrax.backends.targets import target
 from functrax.core.errors.typed import VerificationError
 from functrax.core.scalars.scalar import THREEFRY, WORD, Scalar
 from functrax.core.types import dtypes
-
-_INT32 = np.dtype(np.int32)
 
 
 class Nodes:
@@ -146,8 +142,8 @@ class Nodes:
         index = w.known["dim", node.attr]
         level = index.level
         name = index.name
-        if node.dtype == _INT32:
-            name = w.line(f"trunc i64 {index.name} to i32", level)
+        if node.dtype.itemsize < 8:
+            name = w.line(f"trunc i64 {index.name} to {llvm_type(node.dtype, 1)}", level)
         vector = node.attr == w.kernel.vector and w.lanes > 1
         if vector:
             type_ = llvm_type(node.dtype, w.lanes)
@@ -199,7 +195,7 @@ class Nodes:
 def _integer(w: Writer, node: Scalar) -> str:
     """An integer among the run-time arguments."""
     name = w.number(node.attr, ("int", node.attr))
-    return w.narrow(name) if node.dtype.itemsize == 4 else name
+    return name if node.dtype.itemsize == 8 else w.narrow(name, llvm_type(node.dtype, 1))
 
 
 def _given(w: Writer, node: Scalar) -> str:

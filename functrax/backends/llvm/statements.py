@@ -53,7 +53,7 @@ class Statements:
         if is_vector:
             w.vector_level, w.masked = len(w.levels) - 1, loop.masked
             if loop.masked:
-                w.define_tail(w.loop_index(), high)
+                w.define_tail(loop.dim, w.loop_index(), high)
         self._know([c.acc for c in loop.carries], loop.carries, names)
         self.write(loop.body)
         new = self._new(loop.carries)

@@ -21,6 +21,7 @@ import numpy as np
 from functrax.core.errors.typed import DTypeError
 from functrax.core.types import dtypes
 
+_MOST_OF_I32: Final = 2**31 - 1
 REGISTERS: Final[dict[np.dtype[Any], str]] = {
     dtypes.bool_: "i1",
     **{d: f"i{8 * d.itemsize}" for d in dtypes.INTEGER | dtypes.NARROW},
@@ -96,8 +97,10 @@ def splat(line: Callable[[str], str], name: str, element: str, lanes: int) -> st
     return line(f"shufflevector {vector} {one}, {vector} poison, {zero}")
 
 
-def below(line: Callable[[str], str], count: str, lanes: int) -> str:
-    """Which lanes have a number below an ``i64``."""
+def below(line: Callable[[str], str], count: str, lanes: int, most: int = 0) -> str:
+    """Which lanes have a number below an ``i64``, which is ``most`` at most."""
+    if most > _MOST_OF_I32:
+        count = line(f"call i64 @llvm.smin.i64(i64 {count}, i64 {lanes})")
     all_ = splat(line, line(f"trunc i64 {count} to i32"), "i32", lanes)
     return line(f"icmp slt <{lanes} x i32> {lane_numbers(range(lanes))}, {all_}")
 

@@ -101,10 +101,10 @@ class Tiles:
         assert tile is not None
         if w.kernel.extents[tile] % w.lanes == 0:
             return None
-        left = w.line(
-            f"sub i64 {w.number(w.kernel.extents[tile], ('extent', tile))}, {self.begin}", level
-        )
-        return below(lambda x: w.line(x, level), left, w.lanes)
+        extent = w.kernel.extents[tile]
+        whole = w.number(extent, ("extent", tile))
+        left = w.line(f"sub i64 {whole}, {self.begin}", level)
+        return below(lambda x: w.line(x, level), left, w.lanes, extent)
 
 
 def transposed(line: Callable[[str], str], type_: str, lanes: int, size: int, rows: Names) -> Names:

@@ -153,12 +153,12 @@ class Writer:
         self.functions[int(name[2:])] = text
         return f"{name}.function"
 
-    def narrow(self, name: str) -> str:
-        """A run-time argument as an ``i32``."""
-        narrow = f"{name}.i32"
-        if ("i32", name) not in self._number_of:
-            self._number_of["i32", name] = narrow
-            self.header.append(f"  {narrow} = trunc i64 {name} to i32")
+    def narrow(self, name: str, type_: str = "i32") -> str:
+        """A run-time argument as a narrower integer."""
+        narrow = f"{name}.{type_}"
+        if (type_, name) not in self._number_of:
+            self._number_of[type_, name] = narrow
+            self.header.append(f"  {narrow} = trunc i64 {name} to {type_}")
         return narrow
 
     def splat(self, name: str, dtype: np.dtype[Any], level: int, lanes: int | None = None) -> str:
@@ -195,11 +195,11 @@ class Writer:
         """The value of a computed node in so many lanes, which may be one."""
         return self.operand(node).name if lanes == 1 else self.as_vector(node, lanes)
 
-    def define_tail(self, index: str, high: str) -> None:
-        """A mask of the lanes that are inside the extent."""
+    def define_tail(self, dim: int, index: str, high: str) -> None:
+        """A mask of the lanes that are inside the extent of a dim."""
         left = self.line(f"sub i64 {high}, {index}")
         self.know("inside", left, False, len(self.levels) - 1)
-        name = below(self.line, left, self.lanes)
+        name = below(self.line, left, self.lanes, self.kernel.extents[dim])
         self.tail = self.builder.node("tail", _BOOL)
         self.know(id(self.tail), name, True, len(self.levels) - 1)
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
+from functrax.core.arrays.array import known_index
 from functrax.core.arrays.operators import Array
 from functrax.core.errors.typed import ShapeError
 from functrax.core.index.map import IndexMap
@@ -82,7 +83,7 @@ def gather(
     Array([[4, 5],
            [0, 1]], dtype=int32)
     """
-    x, indices = value_of("gather", operand), value_of("gather", start_indices)
+    x, indices = value_of("gather", operand), value_of("gather", known_index(start_indices))
     check_indices("gather", indices)
     how = GatherScatterMode.CLIP if mode is None else GatherScatterMode.from_any(mode)
     window = as_ints("gather", slice_sizes, "slice_sizes")
@@ -114,7 +115,7 @@ def _scatter(
     unique_indices: bool,
     mode: Mode,
 ) -> Array:
-    x, indices = value_of(name, operand), value_of(name, scatter_indices)
+    x, indices = value_of(name, operand), value_of(name, known_index(scatter_indices))
     new = value_of(name, updates)
     check_indices(name, indices)
     check_same_dtype(name, (x, new), "lax.convert_element_type(updates, operand.dtype)")
@@ -235,7 +236,7 @@ def scatter_apply(
       An array like the operand.
     """
     name = "scatter_apply"
-    x, indices = value_of(name, operand), value_of(name, scatter_indices)
+    x, indices = value_of(name, operand), value_of(name, known_index(scatter_indices))
     check_indices(name, indices)
     shape = as_ints(name, update_shape, "update_shape")
     windows = scatter_windows(x.aval.shape, indices.aval.shape, shape, dimension_numbers)
@@ -273,7 +274,7 @@ def index_take(src: ArrayLike, idxs: Sequence[ArrayLike], axes: Sequence[int]) -
     name = "index_take"
     x = value_of(name, src)
     places = axes_of(name, x.aval.ndim, axes)
-    rows = [value_of(name, i) for i in idxs]
+    rows = [value_of(name, known_index(i)) for i in idxs]
     for row in rows:
         check_indices(name, row)
     if len({r.aval.shape for r in rows}) != 1 or rows[0].aval.ndim != 1 or len(rows) != len(places):
@@ -287,9 +288,9 @@ def index_take(src: ArrayLike, idxs: Sequence[ArrayLike], axes: Sequence[int]) -
         size = max(x.aval.shape[axis], 1)
         inside = modulo(as_positions(row, size), size)
         columns.append(reshape.bind(inside, shape=(*row.aval.shape, 1)))
-    wide = [
-        convert_element_type.bind(c, dtype=dtypes.default_int(), weak_type=False) for c in columns
-    ]
+    longest = dtypes.position_dtype(max(x.aval.shape))
+    kind = longest if longest == dtypes.int64 else dtypes.default_int()
+    wide = [convert_element_type.bind(c, dtype=kind, weak_type=False) for c in columns]
     window = tuple(1 if a in places else n for a, n in enumerate(x.aval.shape))
     offsets = tuple(range(1, x.aval.ndim - len(places) + 1))
     numbers = GatherDimensionNumbers(offsets, tuple(sorted(places)), places)

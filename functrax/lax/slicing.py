@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from functrax.core.arrays.array import known_index
 from functrax.core.arrays.operators import Array
 from functrax.core.errors.typed import ArgumentError, DTypeError, ShapeError
 from functrax.core.index.expr import Dim, Index, Load
@@ -182,7 +183,7 @@ def _start(name: str, start: Any, size: int, window: int, allow_negative: bool) 
         known = int(start)
         known += size if known < 0 and allow_negative else 0
         return min(max(known, 0), last)
-    value = value_of(name, start)
+    value = value_of(name, known_index(start))
     if value.aval.shape != () or not dtypes.is_integer(value.aval.dtype):
         raise DTypeError(
             f"{name}: a start is not an integer scalar",

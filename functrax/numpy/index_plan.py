@@ -292,6 +292,8 @@ def operand_in_range(index: Any, size: int, bounds: Bounds) -> Value:
     if type(index) is ConcreteArray:
         index = index.value
     if isinstance(index, np.ndarray):
+        if index.dtype == np.uint64:  # what int64 would take for negative is past the end
+            index = np.minimum(index, np.uint64(size))
         wide = index.astype(np.int64)
         if bounds.wrap:
             wide = np.where(wide < 0, wide + size, wide)

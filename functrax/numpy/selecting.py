@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from functrax.core.arrays.array import from_numpy
+from functrax.core.arrays.array import from_numpy, known_index
 from functrax.core.errors.typed import (
     ArgumentError,
     ConcretizationError,
@@ -111,7 +111,7 @@ def integers(name: str, indices: Any) -> Value:
     Raises:
       DTypeError: for another dtype.
     """
-    index = to_array(name, indices, 1)
+    index = to_array(name, known_index(indices), 1)
     if dtypes.is_integer(index.aval.dtype):
         return index
     raise DTypeError(
@@ -124,7 +124,7 @@ def integers(name: str, indices: Any) -> Value:
 def _around(index: Value, size: int) -> Value:
     if not is_known(index):
         return modulo(as_positions(index, size), size)
-    around = np.mod(np.asarray(index), max(size, 1))
+    around = np.mod(np.asarray(index).astype(np.int64), max(size, 1))
     return from_numpy(around.astype(dtypes.position_dtype(size)))
 
 

@@ -24,7 +24,8 @@ from functrax.core.scalars.scalar import Builder, Scalar
 from functrax.core.types.aval import ShapedArray
 
 #: What indices are computed in where it is enough, and the first number that it does not hold.
-NARROW, LIMIT = np.dtype(np.int32), 2**31
+NARROW = np.dtype(np.int32)
+LIMIT = 2**31
 _INT64 = np.dtype(np.int64)
 #: An address that is affine in the dims, and what is added to it.
 Place: TypeAlias = "tuple[IndexExpr, Scalar | None]"

@@ -268,6 +268,20 @@ def from_numpy(value: Any, *, weak_type: bool = False) -> ConcreteArray:
     return ConcreteArray(array, ShapedArray(array.shape, array.dtype, weak_type))
 
 
+def known_index(index: Any) -> Any:
+    """An index as it is given; NumPy's integers of 64 bits stay so, also where x64 is off, if the
+    narrower ones that arrays are made of do not hold them.
+    """
+    if not isinstance(index, (np.ndarray, np.generic)) or index.dtype.kind not in "iu":
+        return index
+    narrow = dtypes.canonicalize_dtype(index.dtype)
+    if narrow == index.dtype or not index.size:
+        return index
+    limits = dtypes.iinfo(narrow)
+    fits = limits.min <= int(index.min()) and int(index.max()) <= limits.max
+    return index if fits else from_numpy(np.array(index))
+
+
 def compute_together(leaves: Iterable[Any]) -> None:
     """Compute the arrays among some leaves by one program, not one after the other."""
     buffers = [x._buffer for x in leaves if type(x) is ConcreteArray]

@@ -290,17 +290,24 @@ def _static(index: int, size: int, bounds: Bounds) -> int:
 def operand_in_range(index: Any, size: int, bounds: Bounds) -> Value:
     """An index array in range: a constant, or equations on a traced one."""
     if type(index) is ConcreteArray:
-        index = index.value
+        return _known_in_range(index.value, size, bounds, copied=False)
     if isinstance(index, np.ndarray):
-        if index.dtype == np.uint64:  # what int64 would take for negative is past the end
-            index = np.minimum(index, np.uint64(size))
-        wide = index.astype(np.int64)
-        if bounds.wrap:
-            wide = np.where(wide < 0, wide + size, wide)
-        # Out of range stays out of range, but must fit the dtype of positions.
-        wide = np.clip(wide, 0, max(size - 1, 0)) if bounds.clip else np.clip(wide, -1, size)
-        return from_numpy(wide.astype(dtypes.position_dtype(size)))
+        return _known_in_range(index, size, bounds, copied=True)
     return in_range(index, size, bounds)
+
+
+def _known_in_range(index: Any, size: int, bounds: Bounds, copied: bool) -> Value:
+    kind = dtypes.position_dtype(size)
+    low, high = (int(index.min()), int(index.max())) if index.size else (0, -1)
+    if low >= 0 and high < size:
+        return from_numpy(index.astype(kind, copy=copied))
+    # Out of range stays out of range, but must fit the dtype of positions.
+    own = dtypes.iinfo(index.dtype)
+    wide = np.clip(index, max(own.min, -size - 1), min(own.max, size)).astype(kind)
+    if bounds.wrap:
+        np.add(wide, size, out=wide, where=wide < 0)
+    ends = (0, max(size - 1, 0)) if bounds.clip else (-1, size)
+    return from_numpy(np.clip(wide, *ends, out=wide))
 
 
 def in_range(index: Value, size: int, bounds: Bounds) -> Value:

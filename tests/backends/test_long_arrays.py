@@ -3,10 +3,12 @@
     python -m pytest -m slow tests/backends/test_long_arrays.py
 
 takes some six minutes of two processors and 9 GB of memory, which must be free: one array of 2.1 GB
-(int8) or 4.3 GB (float32) at a time, and what is made of it.  NumPy computes the same in pieces.
+(int8) or 4.3 GB (float32) at a time, and what is made of it.
 
 The numbers of an array repeat after ``PERIOD`` elements, a prime: an element that is read 2^31 or
-2^32 elements or bytes from its place is another one.
+2^32 elements or bytes from its place is another one.  Of a result some eighty pieces are compared
+with what NumPy computes of the same elements: at both ends, on both sides of each power of two that
+a number of 32 bits could be about, and everywhere between.
 """
 
 from __future__ import annotations
@@ -35,8 +37,8 @@ HALF = N // 2
 #: float32: more than 2^32 bytes.
 M = 2**30 + 517
 TALL, WIDE = 2**15 + 1, 2**15 - 1  # almost M together
-#: Elements that are compared at once.
-PIECE = 1 << 26
+#: Elements of a piece that is compared.
+PIECE = 1 << 16
 Array: TypeAlias = "np.ndarray[Any, Any]"
 #: What a result has from one index of its first axis up to another.
 Wanted: TypeAlias = Callable[[int, int], Any]
@@ -105,16 +107,28 @@ def compare(found: Any, wanted: Wanted, tolerance: float = 0.0) -> None:
     if not found.ndim:
         np.testing.assert_allclose(found, wanted(0, 1), rtol=tolerance)
         return
-    step = max(1, PIECE // max(1, found[0].size))
-    for first in range(0, len(found), step):
-        last = min(len(found), first + step)
+    for first, last in pieces(len(found), found[0].size, found.itemsize):
         piece = np.asarray(wanted(first, last))
         assert found.dtype == piece.dtype
         if tolerance:
             np.testing.assert_allclose(found[first:last], piece, tolerance, tolerance)
-        elif not np.array_equal(found[first:last], piece):
-            place = np.argwhere(found[first:last] != piece)[0]
-            raise AssertionError(f"wrong from {place + np.eye(1, len(place))[0] * first} on")
+        else:
+            np.testing.assert_array_equal(found[first:last], piece, f"from {first} on")
+
+
+def pieces(rows: int, width: int, itemsize: int) -> list[tuple[int, int]]:
+    """Which rows of a result are compared."""
+    size = min(rows, max(2, PIECE // max(1, width)))
+    powers = [2**bits // (width * unit) for bits in (30, 31, 32) for unit in (1, itemsize)]
+    middles = [*powers, *range(0, rows, -(-rows // 64)), rows]
+    firsts = {min(max(0, middle - size // 2), rows - size) for middle in middles}
+    return [(first, first + size) for first in sorted(firsts)]
+
+
+def total_of(repeated: Array, size: int) -> Any:
+    """The sum of the first elements of an array that repeats a block."""
+    whole, rest = divmod(size, PERIOD)
+    return whole * repeated.sum() + repeated[:rest].sum()
 
 
 def check(
@@ -319,10 +333,8 @@ def test_dynamic_slices(held: dict[str, Any]) -> None:
 @pytest.mark.slow
 def test_reductions(held: dict[str, Any]) -> None:
     x, s = array(held, np.int8, N)
-    pieces = [s[first : first + PIECE] for first in range(0, N, PIECE)]
-    total = sum(int(p.sum(dtype=np.int64)) for p in pieces)
-    squares = sum(int(np.square(p, dtype=np.int16).sum(dtype=np.int64)) for p in pieces)
-    large = sum(int((p > 100).sum()) for p in pieces)
+    wide = block(np.int8).astype(np.int64)
+    total, squares, large = (total_of(x, N) for x in (wide, wide**2, wide > 100))
     check(
         lambda x: jnp.sum(x, dtype=jnp.int32), (x,), lambda i, j: np.int64(total).astype(np.int32)
     )
@@ -350,16 +362,16 @@ def test_places_of_extrema(held: dict[str, Any]) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["sum", "max"])
 def test_running_results(kind: str, held: dict[str, Any]) -> None:
-    x, s = array(held, np.int8, N)
-    before: dict[int, Any] = {}
+    x, _ = array(held, np.int8, N)
     numpy = {"sum": np.add, "max": np.maximum}[kind]
     function = {"sum": lax.cumsum, "max": lax.cummax}[kind]
+    once = numpy.accumulate(block(np.int8), dtype=np.int64)
 
     def wanted(first: int, last: int) -> Array:
-        piece = numpy.accumulate(s[first:last], dtype=np.int8)
-        piece = numpy(piece, before[first]) if first else piece
-        before[last] = piece[-1]
-        return piece
+        whole, rest = np.divmod(np.arange(first, last), PERIOD)
+        if kind == "sum":
+            return (whole * once[-1] + once[rest]).astype(np.int8)
+        return np.where(whole > 0, once[-1], once[rest]).astype(np.int8)
 
     check(function, (x,), wanted)
 
@@ -368,7 +380,6 @@ def test_running_results(kind: str, held: dict[str, Any]) -> None:
 def test_scans(held: dict[str, Any]) -> None:
     x, s = array(held, np.int8, N)
     size = N // 4
-    rows = s[: 4 * size].reshape(4, size)
 
     def function(x: Any) -> Any:
         def step(c: Any, a: Any) -> Any:
@@ -376,19 +387,20 @@ def test_scans(held: dict[str, Any]) -> None:
 
         return lax.scan(step, jnp.zeros(size, jnp.int8), x[: 4 * size].reshape(4, size))[1]
 
-    found = functrax.jit(function)(x)
-    total = np.zeros(size, np.int8)
-    for k in range(4):
-        total += rows[k]
-        np.testing.assert_array_equal(np.asarray(found)[k], total)
+    def wanted(first: int, last: int) -> Array:
+        row, column = np.divmod(np.arange(first, last), size)
+        parts = [np.where(k <= row, s[k * size + column], 0) for k in range(4)]
+        return np.sum(parts, 0, dtype=np.int8)
+
+    compare(functrax.jit(function)(x).reshape(-1), wanted)
 
 
 @pytest.mark.slow
 def test_sorts(held: dict[str, Any]) -> None:
     x, s = array(held, np.int8, N)
-    counts = np.zeros(256, np.int64)
-    for first in range(0, N, PIECE):
-        counts += np.bincount(s[first : first + PIECE].view(np.uint8), minlength=256)
+    whole, rest = divmod(N, PERIOD)
+    of_bytes = [np.bincount(x.view(np.uint8), minlength=256) for x in (s[:PERIOD], s[:rest])]
+    counts = whole * of_bytes[0] + of_bytes[1]
     ends = np.r_[0, np.r_[counts[128:], counts[:128]].cumsum()]
 
     def wanted(first: int, last: int) -> Array:
@@ -502,16 +514,15 @@ def test_float32(name: str, held: dict[str, Any]) -> None:
 
 @pytest.mark.slow
 def test_sums_of_float32(held: dict[str, Any]) -> None:
-    x, s = array(held, np.float32, M)
-    total = sum(float(s[k : k + PIECE].sum(dtype=np.float64)) for k in range(0, M, PIECE))
-    check(lambda x: jnp.sum(x * 1), (x,), lambda i, j: np.float32(total), 1e-5)
-    sums: dict[int, float] = {0: 0.0}
+    x, _ = array(held, np.float32, M)
+    wide = block(np.float32).astype(np.float64)
+    once = wide.cumsum()
 
     def wanted(first: int, last: int) -> Array:
-        piece = s[first:last].cumsum(dtype=np.float64) + sums[first]
-        sums[last] = float(piece[-1])
-        return piece.astype(np.float32)
+        whole, rest = np.divmod(np.arange(first, last), PERIOD)
+        return (whole * once[-1] + once[rest]).astype(np.float32)
 
+    check(lambda x: jnp.sum(x * 1), (x,), lambda i, j: np.float32(total_of(wide, M)), 1e-5)
     check(jnp.cumsum, (x,), wanted, 1e-3)
 
 

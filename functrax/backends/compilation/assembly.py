@@ -232,7 +232,9 @@ class Assembly:
         launches: Sequence[Instruction] | None
         launches = library_launches(self.builder, eqn, inputs, outputs)
         if launches is None:
-            launches = [HostCall(_reference_call(eqn), name, inputs, outputs)]
+            into = eqn.primitive.reference_into is not None
+            function = _writing_call(eqn) if into else _reference_call(eqn)
+            launches = [HostCall(function, name, inputs, outputs, into)]
         self._add(eqn, launches, inputs, outputs)
 
     def _same(self, eqn: Eqn) -> None:
@@ -295,6 +297,22 @@ def _reference_call(eqn: Eqn) -> Callable[..., list[Any]]:
         out = rule(primitive, operands, params)
         outs = out if primitive.multiple_results else [out]
         return [x.materialize() if type(x) is Deferred else np.asarray(x) for x in outs]
+
+    return call
+
+
+def _writing_call(eqn: Eqn) -> Callable[..., None]:
+    """A function that writes what an equation computes of NumPy arrays to others."""
+    write, params, count = eqn.primitive.reference_into, dict(eqn.params), len(eqn.invars)
+    literals = [x.val if isinstance(x, Literal) else None for x in eqn.invars]
+    assert write is not None
+
+    def call(*arrays: Any) -> None:
+        operands = [
+            value if number is None else np.asarray(number)
+            for value, number in zip(arrays[:count], literals, strict=True)
+        ]
+        write(arrays[count:], *operands, **params)
 
     return call
 

@@ -10,7 +10,7 @@ Start at :class:`Sort`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -121,14 +121,27 @@ def _rank(key: Any) -> Any:
 
 def _sorted(x: Any, key: Any, axis: int) -> Any:
     """The elements of one array in order; only equal zeros could show how they were moved."""
-    if key.dtype.kind != "f" or key.size < _SMALL:
-        return np.sort(key, axis=axis, kind="stable").astype(x.dtype, copy=False)
-    zeros = key == 0
-    if np.any(zeros & np.signbit(key)):
+    if _kind(key) is None and _has_negative_zero(key):
         return np.take_along_axis(x, _order([x], axis), axis)
-    return np.sort(key, axis=axis).astype(x.dtype, copy=False)
+    return np.sort(key, axis=axis, kind=_kind(key)).astype(x.dtype, copy=False)
 
 
+def _kind(key: Any) -> Literal["stable"] | None:
+    """NumPy's kind of sort; all give the same, if there is no -0 among many floats."""
+    return "stable" if key.dtype.kind != "f" or key.size < _SMALL else None
+
+
+def _has_negative_zero(key: Any) -> bool:
+    """Whether there is a -0, looked for a piece after the other."""
+    if key.dtype.kind != "f":
+        return False
+    flat = key.reshape(-1)
+    parts = (flat[k : k + _PIECE] for k in range(0, flat.size, _PIECE))
+    return any(bool(np.any((part == 0) & np.signbit(part))) for part in parts)
+
+
+#: So many elements are looked at at once: what is made of them stays in a cache.
+_PIECE = 1 << 16
 #: Arrays of fewer elements are sorted in the simplest way.
 _SMALL = 256
 #: Blocks of fewer elements leave too many that may be among the largest.
@@ -178,6 +191,16 @@ class Sort(Opaque):
             return [_sorted(x, key, dimension)]
         order = _order(operands[:num_keys], dimension)
         return [np.take_along_axis(x, order, dimension) for x in operands]
+
+    def reference_into(self, outs: Sequence[Any], *operands: Any, **params: Any) -> None:
+        (x, *others), (out, *_) = operands, outs
+        keys, axis = _keys(x), params["dimension"]
+        if others or len(keys) > 1 or keys[0].dtype != out.dtype or _has_negative_zero(keys[0]):
+            for out, found in zip(outs, self.reference(*operands, **params), strict=True):
+                out[...] = found
+            return
+        out[...] = x
+        out.sort(axis=axis, kind=_kind(x))
 
     def jvp(
         self,

@@ -19,7 +19,7 @@ Start at :class:`Primitive`.
 from __future__ import annotations
 
 from abc import ABCMeta, abstractmethod
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
@@ -163,6 +163,10 @@ class Primitive(metaclass=_Abstract):
     reads_bits: bool = False
     #: It moves elements as they are, or converts them, so it takes stored dtypes as they are.
     takes_stored: ClassVar[bool] = False
+
+    #: ``(outs, *operands, **params)``: writes what :meth:`reference` gives to NumPy arrays, without
+    #: storing it elsewhere; None if it does not.
+    reference_into: Callable[..., None] | None = None
 
     def __init__(self) -> None:
         self._inferred: dict[Hashable, Avals] = {}

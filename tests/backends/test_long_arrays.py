@@ -2,7 +2,7 @@
 
     python -m pytest -m slow tests/backends/test_long_arrays.py
 
-takes some six minutes of two processors and 9 GB of memory, which must be free: one array of 2.1 GB
+takes some minutes of two processors and 9 GB of memory, which must be free: one array of 2.1 GB
 (int8) or 4.3 GB (float32) at a time, and what is made of it.
 
 The numbers of an array repeat after ``PERIOD`` elements, a prime: an element that is read 2^31 or

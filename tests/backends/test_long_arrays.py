@@ -528,24 +528,3 @@ def test_sums_of_float32(held: dict[str, Any]) -> None:
 
     check(lambda x: jnp.sum(x * 1), (x,), lambda i, j: np.float32(total_of(wide, M)), 1e-5)
     check(jnp.cumsum, (x,), wanted, 1e-3)
-
-
-@pytest.mark.slow
-def test_small_matrices(held: dict[str, Any]) -> None:
-    """LAPACK's loops, over more than 2^32 bytes."""
-    x, s = array(held, np.float32, M)
-    count = M // 4
-
-    def function(x: Any) -> Any:
-        a = x[: 4 * count].reshape(count, 2, 2)
-        return jnp.linalg.cholesky(a.at[:, 0, 0].set(4).at[:, 1, 1].set(40))
-
-    def wanted(first: int, last: int) -> Array:
-        a = s[4 * first : 4 * last].reshape(-1, 2, 2)
-        made = np.zeros_like(a)
-        made[:, 0, 0] = 2
-        made[:, 1, 0] = (a[:, 0, 1] + a[:, 1, 0]) / 4
-        made[:, 1, 1] = np.sqrt(40 - made[:, 1, 0] ** 2)
-        return made
-
-    compare(functrax.jit(function)(x), wanted, 1e-4)

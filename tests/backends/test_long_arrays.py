@@ -2,7 +2,7 @@
 
     python -m pytest -m slow tests/backends/test_long_arrays.py
 
-takes some minutes of two processors and 9 GB of memory, which must be free: one array of 2.1 GB
+takes some minutes of two processors and 15 GB of memory, which must be free: one array of 2.1 GB
 (int8) or 4.3 GB (float32) at a time, and what is made of it.
 
 The numbers of an array repeat after ``PERIOD`` elements, a prime: an element that is read 2^31 or
@@ -28,7 +28,7 @@ from functrax.backends.runtime import choice
 from functrax.core.prims.threefry_values import threefry2x32
 
 #: Bytes of memory that must be free.
-NEEDED = 10 * 10**9
+NEEDED = 15 * 10**9
 PERIOD = 1_000_003
 ROWS, COLUMNS = 65_537, 32_771
 SQUARE = ROWS * COLUMNS  # a little more than 2^31

@@ -1,21 +1,27 @@
 """Elements put into arrays and taken out: insert and delete.
 
 The shape of a result follows from how many positions there are, and for ``delete`` from which of
-them are equal.  Positions known while tracing make a table of what is read where; traced ones make
-it in the program.
+them are equal.  Few positions that are known while tracing cut the array into parts, and so do the
+evenly spaced ones of a slice, however many.  Otherwise where each element is read is a table,
+which is made in the program if the positions are traced, or much fewer than the elements.
 
 Start at :func:`insert`.
 """
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
+from functrax.core.arrays.array import from_numpy
 from functrax.core.errors.typed import ArgumentError, ConcretizationError
+from functrax.core.prims.arithmetic import add
 from functrax.core.tracing.primitive import Value
 from functrax.core.types import dtypes
+from functrax.core.types.aval import short_dtype_name
 from functrax.numpy.at import At
 from functrax.numpy.axes import one_axis
 from functrax.numpy.cumulative import cumsum
@@ -24,11 +30,19 @@ from functrax.numpy.index_plan import Bounds, operand_in_range
 from functrax.numpy.logic import logical_not
 from functrax.numpy.promote import convert, promoting, to_array
 from functrax.numpy.ranges import arange
-from functrax.numpy.rearranging import is_known, take_axis, take_table
+from functrax.numpy.rearranging import how_many_before, is_known, take_axis
 from functrax.numpy.rounding import clip
+from functrax.numpy.runs import MOST_RUNS, position_dtype
 from functrax.numpy.searching import nonzero
 from functrax.numpy.selecting import integers
-from functrax.numpy.shaping import broadcast_to, join, moveaxis, reshape_to, slice_axis
+from functrax.numpy.shaping import (
+    broadcast_to,
+    join,
+    moveaxis,
+    reshape_to,
+    reverse,
+    slice_axis,
+)
 from functrax.numpy.sorting import argsort
 
 __all__ = ["delete", "insert"]
@@ -58,26 +72,16 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Value:
         x, axis = reshape_to(x, (x.aval.size,)), 0
     k = one_axis("insert", axis, x.aval.ndim)
     size = x.aval.shape[k]
-    where = _vector(obj) if _is_traced(obj) else _known("insert", obj)
-    where = np.arange(size)[where] if isinstance(where, slice) else where
+    where = _vector(obj) if _is_traced(obj) else _places("insert", obj, size, size)
+    rank, number = (1, len(where)) if isinstance(where, range) else (where.ndim, where.size)
     y = reshape_to(y, (1,) * (x.aval.ndim - y.aval.ndim) + y.aval.shape)
-    if where.ndim == 0:
+    if rank == 0:
         y = moveaxis(y, 0, k)
-    count = y.aval.shape[k] if where.size == 1 else where.size
-    inserted = broadcast_to(y, (*x.aval.shape[:k], count, *x.aval.shape[k + 1 :]))
-    both = join([x, inserted], k)
-    if _is_traced(obj):
-        return take_axis(both, k, _traced_table(where, size, count))
-    try:
-        new = np.arange(size, size + count)
-        table = np.insert(np.arange(size), where.item() if where.size == 1 else where, new)
-    except IndexError as error:
-        raise ArgumentError(
-            "insert: a position is out of range",
-            got=str(error),
-            fix="positions from minus the axis' size up to the size",
-        ) from None
-    return take_table(both, k, table)
+    count = y.aval.shape[k] if number == 1 else number
+    new = broadcast_to(y, (*x.aval.shape[:k], count, *x.aval.shape[k + 1 :]))
+    if not isinstance(where, (range, np.ndarray)):
+        return take_axis(join([x, new], k), k, _traced_table(where, size, count))
+    return _insert_known(x, new, k, where)
 
 
 def _is_traced(obj: Any) -> bool:
@@ -101,15 +105,28 @@ def _traced_table(where: Any, size: int, count: int) -> Value:
     places = clip(broadcast_to(places, (count,)), 0, size)
     order = argsort(places)
     among: Any = take_axis(places, 0, order) + arange(count)  # the inserted, in the result
+    return _table(among, order, size, count)
+
+
+@promoting
+def _table(among: Any, order: Any, size: int, count: int) -> Value:
     is_new = At(zeros(size + count, dtypes.bool_))[among].set(True)
     old = cumsum(logical_not(is_new)) - 1
     return At(old)[among].set(order + size)
 
 
-def _known(name: str, obj: Any) -> Any:
-    """Positions known while tracing, for NumPy to read."""
+def _places(name: str, obj: Any, size: int, top: int) -> range | np.ndarray[Any, Any]:
+    """Positions known while tracing, from 0 to ``top``.
+
+    Returns:
+      What a slice means as a range; other positions as int64, of a mask those of its elements.
+
+    Raises:
+      ConcretizationError: for traced positions.
+      ArgumentError: for positions out of range, and what are no positions.
+    """
     if isinstance(obj, slice):
-        return obj
+        return range(size)[obj]
     if not is_known(obj):
         raise ConcretizationError(
             f"{name}: the shape of the result depends on the positions, which are traced",
@@ -117,7 +134,91 @@ def _known(name: str, obj: Any) -> Any:
             fix="positions known while tracing, or assume_unique_indices=True",
         )
     where = np.asarray(obj)
-    return where.astype(int) if where.size == 0 else where
+    if where.dtype == bool and where.shape == (size,):
+        return np.flatnonzero(where)
+    if not where.size:
+        return np.zeros(0, np.int64)
+    if not dtypes.is_integer(where.dtype) or (name == "insert" and where.ndim > 1):
+        raise ArgumentError(
+            f"{name}: positions are a slice, an integer, a vector of integers or a mask",
+            got=f"{short_dtype_name(where.dtype)}{list(where.shape)} for an axis of size {size}",
+            fix="integers; a mask has one element for each of the axis",
+        )
+    given = where.astype(np.int64)
+    where = np.where(given < 0, given + size, given)
+    inside = (where >= 0) & (where <= top)
+    if not inside.all():
+        raise ArgumentError(
+            f"{name}: a position is out of range",
+            got=f"{given[~inside][0]} for an axis of size {size}",
+            fix=f"positions from {-size} up to {top}",
+        )
+    return where
+
+
+def _parts(x: Value, axis: int, limits: Iterable[tuple[int, int]]) -> list[Value]:
+    """The parts ``[start, limit)`` of an axis, without the empty ones."""
+    return [slice_axis(x, axis, a, b) for a, b in limits if a < b]
+
+
+def _joined(parts: Sequence[Value], axis: int, x: Value) -> Value:
+    return join(parts, axis) if parts else slice_axis(x, axis, 0, 0)
+
+
+def _insert_known(x: Value, new: Value, k: int, where: range | np.ndarray[Any, Any]) -> Value:
+    size, count = x.aval.shape[k], new.aval.shape[k]
+    if isinstance(where, range):
+        where, new = (where[::-1], reverse(new, (k,))) if where.step < 0 else (where, new)
+        if 2 * len(where) >= MOST_RUNS:
+            return _insert_evenly(x, new, k, where)
+    places = np.asarray(where, np.int64).reshape(-1)
+    if len(places) == 1:
+        (at,) = map(int, places)
+        before, after = (_parts(x, k, [limits]) for limits in ((0, at), (at, size)))
+        return _joined([*before, *_parts(new, k, [(0, count)]), *after], k, x)
+    order = np.argsort(places, kind="stable")
+    places = places[order]
+    begins = np.flatnonzero(np.diff(places, prepend=-1) | (np.diff(order, prepend=-1) != 1))
+    if 2 * len(begins) < MOST_RUNS:
+        parts, done = [], 0
+        for begin, end in itertools.pairwise([*map(int, begins), count]):
+            at, first = int(places[begin]), int(order[begin])
+            parts += _parts(x, k, [(done, at)])
+            parts += _parts(new, k, [(first, first + end - begin)])
+            done = at
+        return _joined([*parts, *_parts(x, k, [(done, size)])], k, x)
+    among = places + np.arange(count)
+    if size > MOST_RUNS * count:
+        table = _table(from_numpy(among), from_numpy(order), size, count)
+        return take_axis(join([x, new], k), k, table)
+    known = np.empty(size + count, position_dtype(size + count))
+    known[among] = size + order
+    known[np.delete(np.arange(size + count), among)] = np.arange(size)
+    return take_axis(join([x, new], k), k, from_numpy(known))
+
+
+def _insert_evenly(x: Value, new: Value, k: int, where: range) -> Value:
+    """Elements put in front of every so many: in all blocks but the last, which may be shorter."""
+    count, last = len(where), where[-1]
+    (block,) = _parts(x, k, [(where[0], last)])
+    blocks = join([_blocks(slice_axis(new, k, 0, count - 1), k, 1),
+                   _blocks(block, k, where.step)], k + 1)  # fmt: skip
+    middle = _flat(blocks, k)
+    end = [slice_axis(new, k, count - 1, count), *_parts(x, k, [(last, x.aval.shape[k])])]
+    return join([*_parts(x, k, [(0, where[0])]), middle, *end], k)
+
+
+def _blocks(x: Value, axis: int, size: int) -> Value:
+    """An axis in blocks of a size, which are a new axis."""
+    shape = x.aval.shape
+    return reshape_to(x, (*shape[:axis], shape[axis] // size, size, *shape[axis + 1 :]))
+
+
+def _flat(x: Value, axis: int) -> Value:
+    """An axis and the next one as one axis."""
+    shape = x.aval.shape
+    whole = shape[axis] * shape[axis + 1]
+    return reshape_to(x, (*shape[:axis], whole, *shape[axis + 2 :]))
 
 
 def delete(
@@ -151,17 +252,30 @@ def delete(
         stays = At(ones(size, dtypes.bool_))[places].set(False)
         (kept,) = nonzero(stays, size=max(size - obj.aval.size, 0), fill_value=0)
         return take_axis(x, k, kept)
-    if isinstance(obj, (int, np.integer)) and not isinstance(obj, bool):
-        if size > 1 and -size <= obj < size:
-            place = int(obj) % size
-            parts = [(0, place), (place + 1, size)]
-            return join([slice_axis(x, k, *part) for part in parts if part[0] < part[1]], k)
-    try:
-        table = np.delete(np.arange(size), _known("delete", obj))
-    except IndexError as error:
-        raise ArgumentError(
-            "delete: a position is out of range",
-            got=str(error),
-            fix="positions from minus the axis' size up to the size less 1",
-        ) from None
-    return take_table(x, k, table)
+    where = _places("delete", obj, size, size - 1)
+    if isinstance(where, range):
+        where = where[::-1] if where.step < 0 else where
+        if where.step == 1 and where:
+            return _joined(_parts(x, k, [(0, where[0]), (where[-1] + 1, size)]), k, x)
+        if len(where) >= MOST_RUNS:
+            return _delete_evenly(x, k, where)
+    places = np.unique(np.asarray(where, np.int64))
+    limits = [-1, *map(int, places[:MOST_RUNS]), size]
+    gone = len(places)
+    if gone < MOST_RUNS:
+        return _joined(_parts(x, k, [(a + 1, b) for a, b in itertools.pairwise(limits)]), k, x)
+    if size > MOST_RUNS * gone:
+        line = arange(size - gone, dtype=position_dtype(size))
+        before = how_many_before(from_numpy(places - np.arange(gone)), size - gone)
+        return take_axis(x, k, add.bind(line, before))
+    kept = np.delete(np.arange(size, dtype=position_dtype(size)), places)
+    return take_axis(x, k, from_numpy(kept))
+
+
+def _delete_evenly(x: Value, k: int, where: range) -> Value:
+    """Without one element of every so many, and with what follows the last of them."""
+    (block,) = _parts(x, k, [(where[0], where[-1])])
+    blocks = _blocks(block, k, where.step)
+    middle = _flat(slice_axis(blocks, k + 1, 1, where.step), k)
+    before, after = (0, where[0]), (where[-1] + 1, x.aval.shape[k])
+    return join([*_parts(x, k, [before]), middle, *_parts(x, k, [after])], k)

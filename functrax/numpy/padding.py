@@ -1,8 +1,9 @@
 """``pad``: values put around an array.
 
 A constant is the ``pad`` primitive.  ``edge``, ``reflect``, ``symmetric`` and ``wrap`` read the
-array by a table of positions known while tracing (NumPy itself makes it, by padding
-``0, 1, 2, ...``).  The others compute a block before and one after, and join them.
+array in runs (:mod:`functrax.numpy.runs`), those of odd type in
+:mod:`functrax.numpy.odd_reflections`.  The others compute a block before and one after, and join
+them.
 Axes are padded one after the other, as in NumPy, so that corners follow from the last one.
 """
 
@@ -13,21 +14,22 @@ from typing import Any, Final
 
 import numpy as np
 
-from functrax.core.arrays.array import from_numpy
 from functrax.core.errors.typed import ArgumentError, ShapeError
-from functrax.core.prims.arithmetic import add, div, floor, mul, select_n, sub
+from functrax.core.prims.arithmetic import add, div, floor, mul, sub
 from functrax.core.prims.convert import convert_element_type
 from functrax.core.prims.reduce import reduce_sum
-from functrax.core.prims.reindex import broadcast_in_dim, iota, zeros
+from functrax.core.prims.reindex import broadcast_in_dim, iota
 from functrax.core.prims.rounding import RoundingMethod, round_
 from functrax.core.prims.slicing import pad as _pad
 from functrax.core.tracing.primitive import Value, like, literal
 from functrax.core.types import dtypes
 from functrax.numpy import reductions
 from functrax.numpy.axes import integer, one_axis
-from functrax.numpy.promote import broadcast_value, convert, inexact, result, to_array
+from functrax.numpy.odd_reflections import pad_odd
+from functrax.numpy.promote import convert, inexact, result, to_array
 from functrax.numpy.quantiles import median
-from functrax.numpy.rearranging import is_known, take_table
+from functrax.numpy.rearranging import is_known
+from functrax.numpy.runs import read_periodic, read_runs
 from functrax.numpy.shaping import join, reshape_to, slice_axis
 from functrax.numpy.vectorizing import apply_along_axis
 
@@ -91,9 +93,21 @@ def pad(
     odd = kwargs.get("reflect_type", "even") == "odd"
     for axis, width in enumerate(widths):
         if width != (0, 0):
-            table = np.pad(np.arange(x.aval.shape[axis]), width, mode=mode)  # type: ignore[call-overload]
-            x = _pad_odd(x, axis, width, mode) if odd else take_table(x, axis, table)
+            x = pad_odd(x, axis, width, mode) if odd else _pad_from_itself(x, axis, width, mode)
     return x
+
+
+def _pad_from_itself(x: Value, axis: int, width: tuple[int, int], mode: str) -> Value:
+    before, after = width
+    size = x.aval.shape[axis]
+    if mode == "edge":
+        return read_runs(x, axis, [(0, 0, before), (0, 1, size), (size - 1, 0, after)])
+    period = [(0, 1, size)]
+    if mode == "symmetric":
+        period.append((size - 1, -1, size))
+    elif mode == "reflect" and size > 2:
+        period.append((size - 2, -1, size - 2))
+    return read_periodic(x, axis, period, -before, before + size + after)
 
 
 def _pad_by(function: Callable[..., Any], x: Value, widths: Widths, options: Any) -> Value:
@@ -199,38 +213,6 @@ def _repeated(block: Value, x: Value, axis: int, count: int) -> Value:
     shape = tuple(count if k == axis else size for k, size in enumerate(x.aval.shape))
     dims = tuple(range(len(shape))) if block.aval.ndim else ()
     return broadcast_in_dim.bind(block, shape=shape, dims=dims)
-
-
-def _pad_odd(x: Value, axis: int, width: tuple[int, int], mode: str) -> Value:
-    """Reflected in the points of the edges: ``2 edge - reflected``, as often as it takes.
-
-    Two reflections are a translation by a period, which adds twice the last element less the
-    first.  So each element is plus or minus an element of ``x`` and multiples of those two.
-    """
-    size = x.aval.shape[axis]
-    offset = 0 if mode == "symmetric" else 1
-    span = max(size - offset, 1)
-    place = np.arange(-width[0], size + width[1])
-    turns, within = np.divmod(place, 2 * span)
-    end = (turns > 0) & (within == 0) & (mode == "reflect")  # reflected once less is the same
-    turns, within = turns - end, within + 2 * span * end
-    turned = within >= size
-    table = np.clip(np.where(turned, 2 * span - 1 + offset - within, within), 0, size - 1)
-    if size == 1:
-        turned = np.zeros_like(turned)
-    shape = tuple(len(place) if k == axis else n for k, n in enumerate(x.aval.shape))
-    column = tuple(-1 if k == axis else 1 for k in range(x.aval.ndim))
-
-    def weighted(y: Value, weights: np.ndarray[Any, Any]) -> Value:
-        factors = weights.astype(x.aval.dtype).reshape(column)
-        many = mul.bind(broadcast_value(y, shape), broadcast_value(from_numpy(factors), shape))
-        used = broadcast_value(from_numpy(factors != 0), shape)  # no infinity times zero
-        return select_n.bind(used, zeros(many.aval), many)
-
-    inner = weighted(take_table(x, axis, table), np.where(turned, -1, 1))
-    last = weighted(slice_axis(x, axis, size - 1, size), 2 * (turned + turns))
-    first = weighted(slice_axis(x, axis, 0, 1), 2 * turns)
-    return sub.bind(add.bind(inner, last), first)
 
 
 _STATISTICS: Final = frozenset({"maximum", "minimum", "mean", "median"})

@@ -1,13 +1,14 @@
 """Elements repeated or moved along an axis: roll, tile, repeat, resize.
 
-Where to take elements from is mostly known while tracing.  :func:`take_table` reads an axis by
-such a table: as slices, reversals and repetitions joined together where the table is a few runs,
-and as one gather where it is not.
+Where to take elements from is mostly known while tracing, as a few runs
+(:mod:`functrax.numpy.runs`).  Otherwise positions are computed in the program, and read by one
+gather: nothing that is made while tracing is as long as an axis.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -16,41 +17,23 @@ from functrax.backends.sharding.out_sharding import with_out_sharding
 from functrax.core.arrays.array import ConcreteArray, from_numpy
 from functrax.core.arrays.operators import Array
 from functrax.core.errors.typed import ArgumentError, ConcretizationError, ShapeError
-from functrax.core.prims.arithmetic import min_, modulo, sub
-from functrax.core.prims.comparisons import le
+from functrax.core.index.expr import Dim, Load
+from functrax.core.index.map import IndexMap
+from functrax.core.prims.arithmetic import max_, min_, modulo, sub
 from functrax.core.prims.convert import convert_element_type
-from functrax.core.prims.reduce import reduce_sum
+from functrax.core.prims.cumulative import cumsum
+from functrax.core.prims.mapped import reindex_reduce
 from functrax.core.prims.reindex import broadcast_in_dim, full, iota
 from functrax.core.tracing.primitive import Value, like, literal
 from functrax.core.types import dtypes
 from functrax.numpy.axes import Shape, as_shape, integer, listed, one_axis
-from functrax.numpy.contraction import dot
 from functrax.numpy.index_plan import Entry
 from functrax.numpy.indexing import gather
 from functrax.numpy.promote import result, to_array
-from functrax.numpy.shaping import join, reshape_to, reverse, slice_axis
+from functrax.numpy.runs import MOST_RUNS, Run, position_dtype, read_runs
+from functrax.numpy.shaping import join, reshape_to, slice_axis
 
 __all__ = ["repeat", "resize", "roll", "tile"]
-
-#: A table with more runs than this is read by a gather.
-_MOST_RUNS = 12
-
-
-def take_table(x: Value, axis: int, table: np.ndarray[Any, Any]) -> Value:
-    """The elements of an axis at positions known while tracing, all in range.
-
-    Args:
-      x: the array.
-      axis: counted from 0.
-      table: integers of one axis, each from 0 to the size of the axis.
-    """
-    if len(table) == x.aval.shape[axis] and np.array_equal(table, np.arange(len(table))):
-        return x
-    runs = _runs(table)
-    if not runs:  # too many of them, or nothing to read
-        places = table.astype(dtypes.position_dtype(x.aval.shape[axis]))
-        return take_axis(x, axis, from_numpy(places))
-    return join([_read_run(x, axis, *run) for run in runs], axis)
 
 
 def take_axis(x: Value, axis: int, positions: Value) -> Value:
@@ -58,34 +41,6 @@ def take_axis(x: Value, axis: int, positions: Value) -> Value:
     entries: list[Entry] = [("slice", 0, 1, size) for size in x.aval.shape]
     entries[axis] = ("array", 0, positions.aval.shape)
     return gather(x, entries, [positions])
-
-
-def _runs(table: np.ndarray[Any, Any]) -> list[tuple[int, int, int]] | None:
-    """``(first, step, count)`` of runs that follow each other, or None if they are too many."""
-    steps = np.diff(table)
-    found: list[tuple[int, int, int]] = []
-    at = 0
-    while at < len(table):
-        if len(found) == _MOST_RUNS:
-            return None
-        step = int(steps[at]) if at < len(steps) else 1
-        count = 1
-        if abs(step) <= 1:
-            others = np.flatnonzero(steps[at:] != step)
-            count = int(others[0]) + 1 if len(others) else len(table) - at
-        found.append((int(table[at]), step, count))
-        at += count
-    return found
-
-
-def _read_run(x: Value, axis: int, first: int, step: int, count: int) -> Value:
-    if step == 0 and count > 1:
-        one = slice_axis(x, axis, first, first + 1)
-        shape = tuple(count if k == axis else size for k, size in enumerate(one.aval.shape))
-        return broadcast_in_dim.bind(one, shape=shape, dims=tuple(range(len(shape))))
-    if step < 0 and count > 1:
-        return reverse(slice_axis(x, axis, first - count + 1, first + 1), (axis,))
-    return slice_axis(x, axis, first, first + count)
 
 
 def is_known(x: Any) -> bool:
@@ -143,15 +98,20 @@ def _roll_axis(x: Value, shift: Any, axis: int) -> Value:
     if not size:
         return x
     if not is_known(shift):
-        line = iota.bind(shape=(size,), dtype=dtypes.position_dtype(size), axis=0)
-        by = convert_element_type.bind(shift, dtype=line.aval.dtype)
-        wide = broadcast_in_dim.bind(by, shape=(size,), dims=())
-        return take_axis(x, axis, modulo(sub.bind(line, wide), size))
+        return _roll_traced(x, shift, axis)
     by = integer("roll", "shift", shift) % size
-    if not by:
-        return x
-    parts = [(size - by, size), (0, size - by)]
-    return join([slice_axis(x, axis, first, end) for first, end in parts], axis)
+    return read_runs(x, axis, [(size - by, 1, by), (0, 1, size - by)])
+
+
+def _roll_traced(x: Value, shift: Value, axis: int) -> Value:
+    size = x.aval.shape[axis]
+    dtype = position_dtype(size)
+    if shift.aval.dtype.itemsize < dtype.itemsize:
+        shift = convert_element_type.bind(shift, dtype=dtype)
+    by = convert_element_type.bind(modulo(shift, size), dtype=dtype)
+    line = iota.bind(shape=(size,), dtype=dtype, axis=0)
+    wide = broadcast_in_dim.bind(by, shape=(size,), dims=())
+    return take_axis(x, axis, modulo(sub.bind(line, wide), size))
 
 
 def tile(A: Any, reps: Any) -> Value:
@@ -222,16 +182,29 @@ def repeat(
             got=repr(repeats),
             fix="an integer, or one for each element, of 0 or more",
         )
-    if counts.size == 1 and total_repeat_length is None:
-        return _repeat_each(x, int(counts.reshape(())), axis)
     if counts.size not in (1, size):
         raise _wrong_count(counts.shape, size, axis)
-    table = np.repeat(np.arange(size), np.broadcast_to(counts.reshape(-1), (size,)))
+    length = None
     if total_repeat_length is not None:
         length = integer("repeat", "total_repeat_length", total_repeat_length)
-        missing = np.full(max(length - len(table), 0), max(size - 1, 0))
-        table = np.concatenate([table, missing])[:length]
-    return take_table(x, axis, table)
+        _check_length(length, size)
+    if counts.size == 1:
+        return _repeat_alike(x, int(counts.reshape(())), axis, length)
+    return _repeat_known(x, counts.reshape(-1).astype(np.int64), axis, length)
+
+
+def _check_length(length: int, size: int) -> None:
+    """Refuse lengths that no elements fill.
+
+    Raises:
+      ShapeError: if the length is negative, or elements are wanted where there are none.
+    """
+    if length < 0 or (length and not size):
+        raise ShapeError(
+            "repeat: elements cannot be repeated to this length",
+            got=f"total_repeat_length={length} for {size} elements",
+            fix="a length of 0 or more; 0 if there are no elements",
+        )
 
 
 def _wrong_count(shape: Shape, size: int, axis: int) -> ShapeError:
@@ -240,6 +213,17 @@ def _wrong_count(shape: Shape, size: int, axis: int) -> ShapeError:
         got=f"repeats of shape {shape} for {size} elements along axis {axis}",
         fix=f"{size} repeats, or one",
     )
+
+
+def _repeat_alike(x: Value, count: int, axis: int, length: int | None) -> Value:
+    """Each element as often."""
+    size = x.aval.shape[axis]
+    if length is None:
+        return _repeat_each(x, count, axis)
+    if count and size * count > length:
+        size = -(-length // count)  # those that are read
+    wide = _repeat_each(slice_axis(x, axis, 0, size if count else 0), count, axis)
+    return _lengthened(wide, x, axis, length)
 
 
 def _repeat_each(x: Value, count: int, axis: int) -> Value:
@@ -252,6 +236,40 @@ def _repeat_each(x: Value, count: int, axis: int) -> Value:
     return reshape_to(spread, (*shape[:axis], shape[axis] * count, *shape[axis + 1 :]))
 
 
+def _lengthened(wide: Value, x: Value, axis: int, length: int) -> Value:
+    """Repeated elements cut to a length, or followed by the last element of ``x``."""
+    made = min(wide.aval.shape[axis], length)
+    last = (x.aval.shape[axis] - 1, 0, length - made)
+    parts = [slice_axis(wide, axis, 0, made)] if made or not length else []
+    return join([*parts, read_runs(x, axis, [last])] if last[2] else parts, axis)
+
+
+def _repeat_known(x: Value, counts: np.ndarray[Any, Any], axis: int, length: int | None) -> Value:
+    """Each element as often as the counts say."""
+    size = x.aval.shape[axis]
+    made = int(counts.sum())
+    others = np.flatnonzero(counts != 1)
+    if 2 * len(others) < MOST_RUNS:
+        wide = read_runs(x, axis, list(_runs_of_counts(counts, others)))
+        return wide if length is None else _lengthened(wide, x, axis, length)
+    wanted = made if length is None else length
+    if wanted > MOST_RUNS * size:  # a table would be out of proportion to the counts
+        return take_axis(x, axis, _repeated_positions(from_numpy(np.cumsum(counts)), wanted))
+    line = np.repeat(np.arange(size, dtype=position_dtype(size)), counts)[:wanted]
+    filled = np.full(wanted - len(line), size - 1, line.dtype)
+    return take_axis(x, axis, from_numpy(np.concatenate([line, filled])))
+
+
+def _runs_of_counts(counts: np.ndarray[Any, Any], others: np.ndarray[Any, Any]) -> Iterator[Run]:
+    """The runs of elements repeated, given the places where they are not taken just once."""
+    at = 0
+    for place in map(int, others):
+        yield at, 1, place - at
+        yield place, 0, int(counts[place])
+        at = place + 1
+    yield at, 1, len(counts) - at
+
+
 def _repeat_traced(x: Value, repeats: Value, axis: int, length: int | None) -> Value:
     if length is None:
         raise ConcretizationError(
@@ -262,15 +280,36 @@ def _repeat_traced(x: Value, repeats: Value, axis: int, length: int | None) -> V
     size = x.aval.shape[axis]
     if repeats.aval.size not in (1, size):
         raise _wrong_count(repeats.aval.shape, size, axis)
-    counts = reshape_to(convert_element_type.bind(repeats, dtype=dtypes.int32),
+    counts = reshape_to(convert_element_type.bind(repeats, dtype=dtypes.int64),
                         (repeats.aval.size,))  # fmt: skip
-    counts = broadcast_in_dim.bind(counts, shape=(size,), dims=(0,))
-    ends = dot(from_numpy(np.tri(size, dtype=np.int32)), counts)
-    square = (length, size)
-    here = iota.bind(shape=square, dtype=dtypes.int32, axis=0)
-    passed = le.bind(broadcast_in_dim.bind(ends, shape=square, dims=(1,)), here)
-    position = reduce_sum.bind(convert_element_type.bind(passed, dtype=dtypes.int32), axes=(1,))
-    return take_axis(x, axis, min_.bind(position, like(position, max(size - 1, 0))))
+    ends = cumsum.bind(broadcast_in_dim.bind(counts, shape=(size,), dims=(0,)), axis=0,
+                       reverse=False)  # fmt: skip
+    return take_axis(x, axis, _repeated_positions(ends, length))
+
+
+def _repeated_positions(ends: Value, length: int) -> Value:
+    """For each element of the result, which one it repeats: the first that ends behind it.
+
+    Args:
+      ends: for each element where its repetitions end, in int64, which no sum of counts exceeds.
+      length: of the result; behind the last end the last element is read.
+    """
+    found = how_many_before(max_.bind(ends, like(ends, 0)), length)
+    return min_.bind(found, like(found, max(ends.aval.shape[0] - 1, 0)))
+
+
+def how_many_before(places: Value, length: int) -> Value:
+    """For each of ``0, 1, …, length - 1``, how many of the places are at most that.
+
+    Args:
+      places: a vector of integers of at least 0.
+      length: of the result.
+    """
+    size = places.aval.shape[0]
+    by_place = IndexMap((size,), (length,), (Load(0, [Dim(0)]),))
+    ones = full((size,), literal(1, position_dtype(size)))
+    here = reindex_reduce.bind(ones, places, map=by_place, op="add")
+    return cumsum.bind(here, axis=0, reverse=False)
 
 
 def resize(a: Any, new_shape: Any) -> Value:

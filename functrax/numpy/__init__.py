@@ -420,9 +420,7 @@ if TYPE_CHECKING:
         mgrid as mgrid,
         ogrid as ogrid,
         ravel_multi_index as ravel_multi_index,
-        tril_indices as tril_indices,
         tril_indices_from as tril_indices_from,
-        triu_indices as triu_indices,
         triu_indices_from as triu_indices_from,
         unravel_index as unravel_index,
     )
@@ -432,6 +430,10 @@ if TYPE_CHECKING:
         histogram2d as histogram2d,
         histogram_bin_edges as histogram_bin_edges,
         histogramdd as histogramdd,
+    )
+    from functrax.numpy.index_triangles import (
+        tril_indices as tril_indices,
+        triu_indices as triu_indices,
     )
     from functrax.numpy.index_tricks import (
         c_ as c_,
@@ -569,12 +571,12 @@ else:
                 "functrax.numpy.fitting": "polyfit roots",
                 "functrax.numpy.grids": (
                     "diag_indices diag_indices_from indices ix_ mask_indices meshgrid mgrid ogrid "
-                    "ravel_multi_index tril_indices tril_indices_from triu_indices "
-                    "triu_indices_from unravel_index"
+                    "ravel_multi_index tril_indices_from triu_indices_from unravel_index"
                 ),
                 "functrax.numpy.histograms": (
                     "bincount histogram histogram2d histogram_bin_edges histogramdd"
                 ),
+                "functrax.numpy.index_triangles": "tril_indices triu_indices",
                 "functrax.numpy.index_tricks": "c_ index_exp r_ s_",
                 "functrax.numpy.inquiry": (
                     "can_cast iscomplexobj isdtype isrealobj isscalar issubdtype iterable ndim "

@@ -1,7 +1,6 @@
 """Index arrays and grids: meshgrid, indices, ix_, mgrid, tril_indices, unravel_index.
 
-Most of them depend on sizes only, which are known while tracing: they are constants, made by
-NumPy.
+Most of them depend on sizes only: they are made of ``iota`` in the program.
 """
 
 from __future__ import annotations
@@ -12,27 +11,29 @@ from typing import Any, Final
 
 import numpy as np
 
-from functrax.core.arrays.array import from_numpy
 from functrax.core.errors.typed import ArgumentError, ConcretizationError, ShapeError
 from functrax.core.prims.arithmetic import add, clamp, div, modulo, mul, rem
-from functrax.core.tracing.inputs import as_value
+from functrax.core.prims.reindex import broadcast_in_dim, iota
 from functrax.core.tracing.primitive import Value, like
 from functrax.core.types import dtypes
 from functrax.core.types.dtypes import DType
 from functrax.core.types.promotion import check_positions, result_type
-from functrax.numpy.axes import Shape, as_shape
+from functrax.numpy.axes import Shape, as_shape, integer
 from functrax.numpy.creation import checked_dtype
+from functrax.numpy.filling import ones, zeros
 from functrax.numpy.index_plan import Bounds, operand_in_range
+from functrax.numpy.index_triangles import tril_indices, triu_indices
 from functrax.numpy.promote import convert, promote_args, result, to_array
 from functrax.numpy.rearranging import is_known
+from functrax.numpy.runs import position_dtype
 from functrax.numpy.searching import nonzero
 from functrax.numpy.selecting import integers
-from functrax.numpy.shaping import broadcast_arrays, reshape_to
+from functrax.numpy.shaping import broadcast_arrays, join, reshape_to
 
 __all__ = [
     "diag_indices", "diag_indices_from", "indices", "ix_", "mask_indices", "meshgrid", "mgrid",
-    "ogrid", "ravel_multi_index", "tril_indices", "tril_indices_from", "triu_indices",
-    "triu_indices_from", "unravel_index",
+    "ogrid", "ravel_multi_index", "tril_indices_from", "triu_indices_from",
+    "unravel_index",
 ]  # fmt: skip
 
 
@@ -74,14 +75,25 @@ def indices(dimensions: Sequence[int], dtype: Any = None, sparse: bool = False) 
     Returns:
       An array of shape ``(len(dimensions), *dimensions)``; if sparse, a tuple of arrays.
     """
-    kind = np.dtype(np.int32) if dtype is None else dtypes.as_dtype(dtype)
-    kind = dtypes.canonicalize_dtype(kind)
     sizes = as_shape("indices", dimensions)
+    kind = dtypes.int32 if dtype is None else dtypes.as_dtype(dtype)
+    kind = dtypes.canonicalize_dtype(kind)
     check_positions("indices", max(sizes, default=0) if kind.itemsize >= 4 else 0, kind)
-    found = np.indices(sizes, kind if kind.kind in "iu" else np.int64, sparse=sparse)  # type: ignore[call-overload]
-    if sparse:
-        return tuple(from_numpy(x.astype(kind)) for x in found)
-    return from_numpy(found.astype(kind))
+    found = [_coordinate(sizes, axis, kind, sparse) for axis in range(len(sizes))]
+    return tuple(map(result, found)) if sparse else _stacked(found, kind)
+
+
+def _coordinate(sizes: Shape, axis: int, dtype: DType, sparse: bool) -> Value:
+    shape = tuple(n if k == axis else 1 for k, n in enumerate(sizes)) if sparse else sizes
+    counted = dtype if dtypes.is_integer(dtype) else position_dtype(sizes[axis])
+    return convert(iota.bind(shape=shape, dtype=counted, axis=axis), dtype)
+
+
+def _stacked(found: Sequence[Value], dtype: DType) -> Value:
+    """Arrays of one shape along a new first axis; no elements if there are none."""
+    if not found:
+        return zeros((0,), dtype)
+    return result(join([reshape_to(x, (1, *x.aval.shape)) for x in found], 0))
 
 
 def ix_(*args: Any) -> tuple[Value, ...]:
@@ -104,36 +116,50 @@ def ix_(*args: Any) -> tuple[Value, ...]:
 
 
 class _Grid:
-    """NumPy's ``mgrid`` or ``ogrid``, whose results are constants."""
+    """NumPy's ``mgrid`` or ``ogrid``: a grid of what slices say, a complex step being a number of
+    elements.  It counts in NumPy's dtypes, 64 bits wide, and gives the default ones.
+    """
 
-    def __init__(self, make: Any) -> None:
-        self._make = make
+    def __init__(self, sparse: bool) -> None:
+        self._sparse = sparse
 
     def __getitem__(self, key: Any) -> Any:
-        found = self._make[key]
-        if isinstance(found, (list, tuple)):
-            return [as_value(x) for x in found]
-        return as_value(found)
+        if not isinstance(key, tuple):
+            return self._line(key, self._dtype([key]))
+        dtype = self._dtype(key)
+        lines = [self._line(item, dtype) for item in key]
+        shape = tuple(x.aval.size for x in lines)
+        found = []
+        for k, x in enumerate(lines):
+            own = tuple(n if k == axis else 1 for axis, n in enumerate(shape))
+            found.append(reshape_to(x, own) if self._sparse else
+                         broadcast_in_dim.bind(x, shape=shape, dims=(k,)))  # fmt: skip
+        return list(found) if self._sparse else _stacked(found, dtypes.canonicalize_dtype(dtype))
+
+    def _dtype(self, items: Sequence[slice]) -> DType:
+        numbers = [x for item in items for x in _start_step_count(item)[:2]]
+        stops = [item.stop for item in items if not isinstance(item.step, complex)]
+        return np.result_type(*numbers, *stops)
+
+    def _line(self, item: slice, dtype: DType) -> Value:
+        start, step, count = _start_step_count(item)
+        line = iota.bind(shape=(count,), dtype=dtype, axis=0)
+        line = mul.bind(line, like(line, step)) if step != 1 else line
+        line = add.bind(line, like(line, start)) if start != 0 else line
+        return result(convert(line, dtypes.canonicalize_dtype(dtype)))
 
 
-mgrid: Final = _Grid(np.mgrid)
-ogrid: Final = _Grid(np.ogrid)
+def _start_step_count(item: slice) -> tuple[Any, Any, int]:
+    start = 0 if item.start is None else item.start
+    step = 1 if item.step is None else item.step
+    if not isinstance(step, (complex, np.complexfloating)):
+        return start, step, max(math.ceil((item.stop - start) / step), 0)
+    count = int(abs(step))
+    return start, (item.stop - start) / float(count - 1) if count > 1 else 1.0, count
 
 
-def _constants(found: Sequence[np.ndarray[Any, Any]]) -> tuple[Value, ...]:
-    return tuple(from_numpy(x.astype(np.int32)) for x in found)
-
-
-def tril_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Value, Value]:
-    """The positions on and below the ``k``-th diagonal of an n × m matrix: rows, columns."""
-    rows, columns = _constants(np.tril_indices(n, k, m))
-    return rows, columns
-
-
-def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Value, Value]:
-    """The positions on and above the ``k``-th diagonal of an n × m matrix: rows, columns."""
-    rows, columns = _constants(np.triu_indices(n, k, m))
-    return rows, columns
+mgrid: Final = _Grid(sparse=False)
+ogrid: Final = _Grid(sparse=True)
 
 
 def _matrix_shape(name: str, arr: Any) -> Shape:
@@ -157,7 +183,9 @@ def triu_indices_from(arr: Any, k: int = 0) -> tuple[Value, Value]:
 
 def diag_indices(n: int, ndim: int = 2) -> tuple[Value, ...]:
     """The positions of the main diagonal of an array of ``ndim`` axes of size ``n``."""
-    return _constants(np.diag_indices(n, ndim))
+    size = integer("diag_indices", "n", n)
+    line = result(iota.bind(shape=(size,), dtype=dtypes.int32, axis=0))
+    return (line,) * integer("diag_indices", "ndim", ndim)
 
 
 def diag_indices_from(arr: Any) -> tuple[Value, ...]:
@@ -179,7 +207,7 @@ def mask_indices(
     n: int, mask_func: Callable[..., Any], k: int = 0, *, size: int | None = None
 ) -> tuple[Value, ...]:
     """The positions of an n × n matrix of ones that ``mask_func(matrix, k)`` leaves."""
-    return nonzero(mask_func(from_numpy(np.ones((n, n), np.int32)), k), size=size)
+    return nonzero(mask_func(ones((n, n), dtypes.int32), k), size=size)
 
 
 def unravel_index(indices: Any, shape: Any) -> tuple[Value, ...]:

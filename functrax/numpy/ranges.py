@@ -5,15 +5,16 @@ Start at :func:`arange` and :func:`linspace`.
 
 from __future__ import annotations
 
+import math
 import operator
 from typing import Any
 
 import numpy as np
 
 from functrax.backends.sharding.placement import device_put
-from functrax.core.arrays.array import from_numpy
 from functrax.core.errors.typed import ArgumentError, ConcretizationError, DTypeError, ShapeError
 from functrax.core.prims import arithmetic as prims, comparisons as compare
+from functrax.core.prims.convert import convert_element_type
 from functrax.core.prims.powers import pow_
 from functrax.core.prims.reindex import broadcast_in_dim, iota, transpose
 from functrax.core.tracing.primitive import Value, like
@@ -105,13 +106,59 @@ def _counted(start: Any, stop: Any, step: Any, dtype: DType) -> Value:
     # NumPy counts in the dtype of its own; the steps are then as in float64 or int64.
     wide = dtypes.float32 if dtype in dtypes.NARROW else dtypes.compute_dtype(dtype)
     try:
-        return from_numpy(np.arange(start, stop, step, dtype=wide).astype(dtype))
+        return result(convert(evenly(start, step, _count(start, stop, step), wide), dtype))
     except OverflowError as error:
         raise IntegerOverflowError(
             f"arange: a number is out of bounds for {dtype.name}",
             got=f"from {start} to {stop} in steps of {step}",
             fix="a wider dtype; 64 bits need enable_x64()",
         ) from error
+
+
+def _count(start: Any, stop: Any, step: Any) -> int:
+    """How many numbers :func:`arange` makes, by the same operations as NumPy's."""
+    span = stop - start
+    steps = float(span / step)
+    if span != 0 and steps == 0:  # the quotient is too small for a float
+        return 0 if math.copysign(1.0, steps) < 0 else 1
+    return max(math.ceil(steps), 0)
+
+
+def _as_counted(x: Any, dtype: DType) -> Any:
+    """A number in the dtype in which to count, refused where NumPy's ``arange`` refuses it."""
+    return np.array([x.item() if isinstance(x, np.generic) else x], dtype)[0]
+
+
+def evenly(start: Any, step: Any, count: int, dtype: DType) -> Value:
+    """``start, b, start + 2 (b - start), ...``, where ``b`` is ``start + step`` in the dtype.
+
+    These are the numbers of NumPy's ``arange``, which counts by its first two numbers in a dtype.
+    """
+    place = iota.bind(shape=(count,), dtype=dtype, axis=0)
+    if not count:
+        return place
+    first = _as_counted(start, dtype)
+    second = _as_counted(start + step, dtype) if count > 1 else first + dtype.type(1)
+    with np.errstate(over="ignore"):  # integers wrap, as NumPy's do
+        by = second - first
+        exact = first + by == second
+    line = place
+    if by != 1:
+        line = _multiplied(line, by)
+    if first != 0 or by < 0:
+        line = prims.add.bind(line, like(line, first))
+    if exact:
+        return line
+    return prims.select_n.bind(compare.eq.bind(place, like(place, 1)), line, like(line, second))
+
+
+def _multiplied(line: Value, by: Any) -> Value:
+    dtype = line.aval.dtype
+    if dtype != dtypes.float32:
+        return prims.mul.bind(line, like(line, by))
+    # A product of float32 is exact in float64: so nothing rounds it otherwise, with what is added.
+    wide = convert_element_type.bind(line, dtype=dtypes.float64)
+    return convert_element_type.bind(prims.mul.bind(wide, like(wide, by)), dtype=dtype)
 
 
 def _known_scalar(name: str, x: Any) -> Any:

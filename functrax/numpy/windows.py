@@ -1,27 +1,48 @@
-"""Windows of signal processing: constants of a known size, made by NumPy.
+"""Windows of signal processing.
 
-Each is a function on M points from 0 to M - 1, symmetric, and 1 in the middle or near it.  Sources
-of the formulas: Blackman and Tukey, *The measurement of power spectra*, 1958; Kaiser, 1966.
+Each is a function on M points from 0 to M - 1, symmetric, and 1 in the middle or near it, computed
+in float64 where the program runs and rounded to the default float.  Sources of the formulas:
+Blackman and Tukey, *The measurement of power spectra*, 1958; Kaiser, 1966.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
-from functrax.core.arrays.array import from_numpy
-from functrax.core.tracing.primitive import Value
+from functrax.core.prims.analytic import cos
+from functrax.core.prims.arithmetic import abs_, add, div, mul, sub
+from functrax.core.prims.powers import sqrt
+from functrax.core.prims.reindex import iota
+from functrax.core.tracing.primitive import Value, like
 from functrax.core.types import dtypes
 from functrax.numpy.analytic import i0
 from functrax.numpy.axes import integer
-from functrax.numpy.promote import convert, to_array
+from functrax.numpy.filling import ones
+from functrax.numpy.promote import convert, result, to_array
 
 __all__ = ["bartlett", "blackman", "hamming", "hanning", "kaiser"]
 
 
-def _constant(x: np.ndarray[Any, Any]) -> Value:
-    return from_numpy(x.astype(dtypes.default_float()))
+def _places(count: int) -> Value:
+    return iota.bind(shape=(count,), dtype=dtypes.float64, axis=0)
+
+
+def _window(name: str, M: Any, shape: Callable[[Value, int], Value]) -> Value:
+    """A window as a function of ``2n - (M - 1)``, which is 0 in the middle, and of ``M - 1``."""
+    count = integer(name, "M", M)
+    if count < 2:
+        return ones(max(count, 0), dtypes.default_float())
+    n = _places(count)
+    n = sub.bind(add.bind(n, n), like(n, count - 1))
+    return result(convert(shape(n, count - 1), dtypes.default_float()))
+
+
+def _cosine(n: Value, last: int, height: float, waves: int = 1) -> Value:
+    angle = div.bind(mul.bind(n, like(n, math.pi * waves)), like(n, last))
+    wave = cos.bind(angle)
+    return mul.bind(wave, like(wave, height))
 
 
 def bartlett(M: int) -> Value:
@@ -31,17 +52,26 @@ def bartlett(M: int) -> Value:
     >>> jnp.bartlett(5)
     Array([0. , 0.5, 1. , 0.5, 0. ], dtype=float32)
     """
-    return _constant(np.bartlett(integer("bartlett", "M", M)))
+
+    def shape(n: Value, last: int) -> Value:
+        return sub.bind(like(n, 1), div.bind(abs_.bind(n), like(n, last)))
+
+    return _window("bartlett", M, shape)
 
 
 def blackman(M: int) -> Value:
     """``0.42 - 0.5 cos(2πn/(M - 1)) + 0.08 cos(4πn/(M - 1))``."""
-    return _constant(np.blackman(integer("blackman", "M", M)))
+
+    def shape(n: Value, last: int) -> Value:
+        slow = add.bind(like(n, 0.42), _cosine(n, last, 0.5))
+        return add.bind(slow, _cosine(n, last, 0.08, 2))
+
+    return _window("blackman", M, shape)
 
 
 def hamming(M: int) -> Value:
     """``0.54 - 0.46 cos(2πn/(M - 1))``."""
-    return _constant(np.hamming(integer("hamming", "M", M)))
+    return _window("hamming", M, lambda n, last: add.bind(like(n, 0.54), _cosine(n, last, 0.46)))
 
 
 def hanning(M: int) -> Value:
@@ -51,7 +81,7 @@ def hanning(M: int) -> Value:
     >>> jnp.hanning(3)
     Array([0., 1., 0.], dtype=float32)
     """
-    return _constant(np.hanning(integer("hanning", "M", M)))
+    return _window("hanning", M, lambda n, last: add.bind(like(n, 0.5), _cosine(n, last, 0.5)))
 
 
 def kaiser(M: int, beta: Any) -> Value:
@@ -64,8 +94,9 @@ def kaiser(M: int, beta: Any) -> Value:
     count = integer("kaiser", "M", M)
     dtype = dtypes.default_float()
     shape = convert(to_array("kaiser", beta, 1), dtype)
-    if count == 1:
-        return _constant(np.ones(1))
-    line = np.linspace(-1, 1, count) if count > 0 else np.zeros(0)
-    height = _constant(np.sqrt(np.maximum(1 - line**2, 0)))
-    return i0(shape * height) / i0(shape)
+    if count < 2:
+        return ones(max(count, 0), dtype)
+    n = _places(count)  # the root is 2 sqrt(n (M - 1 - n)) / (M - 1)
+    square = mul.bind(n, sub.bind(like(n, count - 1), n))
+    height = div.bind(sqrt.bind(square), like(square, (count - 1) / 2))
+    return i0(shape * result(convert(height, dtype))) / i0(shape)

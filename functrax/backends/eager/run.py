@@ -21,6 +21,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from functrax.backends.cost import numpy_ns
 from functrax.backends.device import Executable, device_of
 from functrax.backends.eager import single_operations
 from functrax.backends.eager.graph import CHEAP, SMALL_BYTES, Cut, Signature
@@ -40,7 +41,7 @@ from functrax.core.prims.arithmetic import mul
 from functrax.core.prims.identity import optimization_barrier
 from functrax.core.prims.mapped import reindex
 from functrax.core.prims.reduce import ReindexReduce, reduce_sum
-from functrax.core.prims.reindex import Reindexing, broadcast_in_dim
+from functrax.core.prims.reindex import Reindexing, broadcast_in_dim, reshape
 from functrax.core.process.locks import new_rlock
 from functrax.core.tracing.primitive import MAX_REMEMBERED, Elementwise
 from functrax.core.tracing.trace import state
@@ -169,12 +170,23 @@ def _has_program(signature: Signature) -> bool:
 def _program_of(found: Cut) -> Executable | None:
     """The program of a cut; None if its operations are to be run one by one."""
     signatures = found.signatures
-    cost = sum([signature.cost for signature in signatures])
+    cost = sum([signature.cost for signature in signatures]) + _copies(found)
     if cost <= CHEAP and len(signatures) == 1:
         if not _has_program(signatures[0]):
             return None
         cost = CHEAP + 1
     return _compiled(found, cost)
+
+
+def _copies(found: Cut) -> int:
+    """Nanoseconds of the reshapes that NumPy makes copies for: those of what was repeated."""
+    makers = [signature for signature in found.signatures for _ in signature.results]
+    total = 0
+    for signature, codes in zip(found.signatures, found.operands):
+        if signature.primitive is reshape and type(codes[0]) is int and codes[0] >= 0:
+            if makers[codes[0]].primitive is broadcast_in_dim:
+                total += numpy_ns(signature.results[0].size, target())
+    return total
 
 
 # ---- operation by operation -------------------------------------------------------------------

@@ -21,6 +21,7 @@ from functrax.backends.eager.cached_traces import with_long_recipe
 from functrax.core.errors.typed import ArgumentError, ShapeError
 from functrax.numpy.axes import integer
 from functrax.numpy.promote import inexact, promote_dtypes
+from functrax.numpy.runs import position_dtype
 
 Kernel: TypeAlias = Callable[[Any], Any]
 
@@ -209,9 +210,9 @@ def _checked(name: str, image: Any, shape: Sequence[int]) -> tuple[Any, tuple[in
 
 def _nearest(x: Any, sizes: Sequence[int], axes: Sequence[int]) -> Any:
     for d in axes:
-        centres = np.arange(sizes[d], dtype=np.float32) + np.float32(0.5)
-        positions = centres * np.float32(x.shape[d]) / np.float32(sizes[d])
-        x = jnp.take(x, np.floor(positions).astype(np.int32), axis=d)
+        centres = jnp.arange(sizes[d], dtype=np.float32) + np.float32(0.5)
+        positions = jnp.floor(centres * np.float32(x.shape[d]) / np.float32(sizes[d]))
+        x = jnp.take(x, positions.astype(position_dtype(x.shape[d])), axis=d, mode="clip")
     return x
 
 

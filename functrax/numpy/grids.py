@@ -154,7 +154,7 @@ def _start_step_count(item: slice) -> tuple[Any, Any, int]:
     step = 1 if item.step is None else item.step
     if not isinstance(step, (complex, np.complexfloating)):
         return start, step, max(math.ceil((item.stop - start) / step), 0)
-    count = int(abs(step))
+    count = int(abs(complex(step)))
     return start, (item.stop - start) / float(count - 1) if count > 1 else 1.0, count
 
 

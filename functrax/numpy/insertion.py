@@ -18,17 +18,16 @@ import numpy as np
 
 from functrax.core.arrays.array import from_numpy
 from functrax.core.errors.typed import ArgumentError, ConcretizationError
-from functrax.core.prims.arithmetic import add
-from functrax.core.tracing.primitive import Value
+from functrax.core.prims.arithmetic import add, sub
+from functrax.core.prims.reindex import iota
+from functrax.core.tracing.primitive import Value, like
 from functrax.core.types import dtypes
 from functrax.core.types.aval import short_dtype_name
 from functrax.numpy.at import At
 from functrax.numpy.axes import one_axis
-from functrax.numpy.cumulative import cumsum
-from functrax.numpy.filling import ones, zeros
+from functrax.numpy.filling import ones
 from functrax.numpy.index_plan import Bounds, operand_in_range
-from functrax.numpy.logic import logical_not
-from functrax.numpy.promote import convert, promoting, to_array
+from functrax.numpy.promote import convert, promoting, result, to_array
 from functrax.numpy.ranges import arange
 from functrax.numpy.rearranging import how_many_before, is_known, take_axis
 from functrax.numpy.rounding import clip
@@ -108,11 +107,13 @@ def _traced_table(where: Any, size: int, count: int) -> Value:
     return _table(among, order, size, count)
 
 
-@promoting
-def _table(among: Any, order: Any, size: int, count: int) -> Value:
-    is_new = At(zeros(size + count, dtypes.bool_))[among].set(True)
-    old = cumsum(logical_not(is_new)) - 1
-    return At(old)[among].set(order + size)
+def _table(among: Value, order: Value, size: int, count: int) -> Value:
+    """The same by the places of the inserted in the result, and which of them stands where."""
+    dtype = position_dtype(size + count)
+    line = iota.bind(shape=(size + count,), dtype=dtype, axis=0)
+    old = result(sub.bind(line, how_many_before(among, size + count, dtype)))
+    order = convert(order, dtype)
+    return At(old)[among].set(result(add.bind(order, like(order, size))))
 
 
 def _places(name: str, obj: Any, size: int, top: int) -> range | np.ndarray[Any, Any]:
@@ -265,8 +266,9 @@ def delete(
     if gone < MOST_RUNS:
         return _joined(_parts(x, k, [(a + 1, b) for a, b in itertools.pairwise(limits)]), k, x)
     if size > MOST_RUNS * gone:
-        line = arange(size - gone, dtype=position_dtype(size))
-        before = how_many_before(from_numpy(places - np.arange(gone)), size - gone)
+        dtype = position_dtype(size)
+        line = iota.bind(shape=(size - gone,), dtype=dtype, axis=0)
+        before = how_many_before(from_numpy(places - np.arange(gone)), size - gone, dtype)
         return take_axis(x, k, add.bind(line, before))
     kept = np.delete(np.arange(size, dtype=position_dtype(size)), places)
     return take_axis(x, k, from_numpy(kept))

@@ -7,15 +7,15 @@ Start at :func:`polyval`.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
-import numpy as np
-
-from functrax.core.arrays.array import from_numpy
 from functrax.core.errors.typed import ArgumentError, ShapeError
-from functrax.core.prims.reindex import broadcast_in_dim
+from functrax.core.prims.arithmetic import max_, mul, sub
+from functrax.core.prims.cumulative import cumprod
+from functrax.core.prims.reindex import broadcast_in_dim, iota
 from functrax.core.prims.slicing import pad
 from functrax.core.tracing.primitive import Value, like
+from functrax.core.types import dtypes
 from functrax.numpy.axes import integer
 from functrax.numpy.convolving import convolve
 from functrax.numpy.factoring import eigvals
@@ -31,10 +31,14 @@ from functrax.numpy.promote import (
 )
 from functrax.numpy.selecting import trim_zeros
 from functrax.numpy.shaping import atleast_1d, broadcast_to, reshape_to, reverse, slice_axis
+from functrax.transforms.control.user_loops import scan
 
 __all__ = [
     "poly", "polyadd", "polyder", "polydiv", "polyint", "polymul", "polysub", "polyval", "vander",
 ]  # fmt: skip
+
+#: Up to so many steps are written out; more are a loop.
+_FEW: Final = 128
 
 
 def polyval(p: Any, x: Any, *, unroll: int = 16) -> Value:
@@ -43,7 +47,7 @@ def polyval(p: Any, x: Any, *, unroll: int = 16) -> Value:
     Args:
       p: the coefficients, along the first axis.
       x: where to evaluate, an array of any shape.
-      unroll: accepted; all steps are written out.
+      unroll: up to so many coefficients, or 128, the steps are written out; more are a loop.
 
     Returns:
       An array of the shape of ``x``.
@@ -64,6 +68,10 @@ def polyval(p: Any, x: Any, *, unroll: int = 16) -> Value:
     count, *rest = coefficients.aval.shape
     shape = broadcast_shape("polyval", [at.aval.shape, tuple(rest)])
     out = zeros(shape, at.aval.dtype)
+    if count > max(integer("polyval", "unroll", unroll), _FEW):
+        first = broadcast_to(reshape_to(slice_axis(coefficients, 0, 0, 1), tuple(rest)), shape)
+        others = result(slice_axis(coefficients, 0, 1, count))
+        return result(scan(lambda out, one: (out * at + one, None), result(first), others)[0])
     for i in range(count):
         one = _repeated(slice_axis(coefficients, 0, i, i + 1), shape)
         out = out * at + one if i else one
@@ -157,8 +165,12 @@ def polydiv(u: Any, v: Any, *, trim_leading_zeros: bool = False) -> tuple[Value,
     size, width = rest.aval.size, divisor.aval.size
     if size < width:
         return zeros(1, rest.aval.dtype), rest
+    steps = size - width + 1
+    if steps > _FEW:
+        rest, quotient = _divided(rest, divisor, steps)
+        return quotient, trim_zeros(rest, "f") if trim_leading_zeros else rest
     found = []
-    for k in range(size - width + 1):
+    for k in range(steps):
         factor = slice_axis(rest, 0, k, k + 1) / slice_axis(divisor, 0, 0, 1)
         found.append(factor)
         changed = slice_axis(rest, 0, k, k + width) - factor * divisor
@@ -166,6 +178,23 @@ def polydiv(u: Any, v: Any, *, trim_leading_zeros: bool = False) -> tuple[Value,
             [slice_axis(rest, 0, 0, k), changed, slice_axis(rest, 0, k + width, size)]
         )
     return concatenate(found), trim_zeros(rest, "f") if trim_leading_zeros else rest
+
+
+def _divided(rest: Value, divisor: Value, steps: int) -> tuple[Value, Value]:
+    """The rest and the quotient, by a loop."""
+    lead, width = result(slice_axis(divisor, 0, 0, 1)), divisor.aval.size
+
+    # Windows that move by one: the rest is turned by one place in each step.
+    def step(rest: Any, _: None) -> tuple[Any, Any]:
+        part = rest[:width]
+        factor = part[:1] / lead
+        changed = part - factor * result(divisor)
+        return concatenate([changed[1:], rest[width:], changed[:1]]), factor[0]
+
+    turned, quotient = scan(step, result(rest), None, steps)
+    size = rest.aval.size
+    back = [slice_axis(turned, 0, size - steps, size), slice_axis(turned, 0, 0, size - steps)]
+    return concatenate(back), quotient
 
 
 def polyder(p: Any, m: int = 1) -> Value:
@@ -187,10 +216,18 @@ def polyder(p: Any, m: int = 1) -> Value:
     size = x.aval.size
     if times >= size > 0:
         return slice_axis(x, 0, 0, 0)
-    powers = np.arange(size)[::-1].astype(float)
-    factors = np.prod([powers - i for i in range(times)], axis=0) if times else np.ones(size)
-    kept = _like(factors[: size - times], x)
-    return result(slice_axis(x, 0, 0, size - times)) * kept
+    kept = max(size - times, 0)
+    powers = _powers(size, kept)
+    factors = ones_like(powers)
+    for i in range(times):
+        factors = mul.bind(factors, sub.bind(powers, like(powers, i)))
+    return result(slice_axis(x, 0, 0, kept)) * result(convert(factors, x.aval.dtype))
+
+
+def _powers(size: int, kept: int) -> Value:
+    """The powers of the first of ``size`` coefficients, in float64."""
+    place = iota.bind(shape=(kept,), dtype=dtypes.float64, axis=0)
+    return sub.bind(like(place, size - 1), place)
 
 
 def polyint(p: Any, m: int = 1, k: Any = None) -> Value:
@@ -223,11 +260,12 @@ def polyint(p: Any, m: int = 1, k: Any = None) -> Value:
         return x
     constants = broadcast_to(constants, (times,))
     whole = concatenate([x, constants])
-    powers = np.arange(whole.aval.size)[::-1].astype(float)
+    powers = _powers(whole.aval.size, whole.aval.size)
     # The coefficient of power n was integrated until there, or since its constant came in.
-    rounds = np.minimum(times, powers)
-    factors = [np.prod([n - i for i in range(int(r))]) for n, r in zip(powers, rounds, strict=True)]
-    return whole / _like(np.array(factors), x)
+    factors = ones_like(powers)
+    for i in range(times):
+        factors = mul.bind(factors, max_.bind(sub.bind(powers, like(powers, i)), like(powers, 1)))
+    return whole / result(convert(factors, x.aval.dtype))
 
 
 def _coefficients(name: str, p: Any, m: int) -> tuple[Value, int]:
@@ -238,10 +276,6 @@ def _coefficients(name: str, p: Any, m: int) -> tuple[Value, int]:
     if times < 0:
         raise ArgumentError(f"{name}: m is negative", got=f"m={m}", fix="m=0 or more")
     return reshape_to(x, (x.aval.size,)), times
-
-
-def _like(factors: np.ndarray[Any, Any], x: Value) -> Value:
-    return from_numpy(factors.astype(x.aval.dtype))
 
 
 def poly(seq_of_zeros: Any) -> Value:
@@ -270,10 +304,23 @@ def poly(seq_of_zeros: Any) -> Value:
     one = ones_like(places, shape=(1,))
     if not places.aval.size:
         return reshape_to(one, ())
+    if places.aval.size > _FEW:
+        return _product(result(places))
     out = one
     for i in range(places.aval.size):
         out = convolve(out, concatenate([one, -slice_axis(places, 0, i, i + 1)]))
     return out
+
+
+def _product(places: Any) -> Value:
+    """The product of ``x - place``, by a loop over coefficients that are zero at first."""
+    none = ones_like(places, shape=(1,)) * 0
+
+    def step(out: Any, place: Any) -> tuple[Any, None]:
+        return out + concatenate([none, out[:-1] * -place]), None
+
+    first = concatenate([ones_like(places, shape=(1,)), places * 0])
+    return result(scan(step, first, places)[0])
 
 
 def vander(x: Any, N: int | None = None, increasing: bool = False) -> Value:
@@ -301,8 +348,18 @@ def vander(x: Any, N: int | None = None, increasing: bool = False) -> Value:
         raise ArgumentError("vander: N is negative", got=f"N={count}", fix="N=0 or more")
     if not count:
         return zeros((value.aval.size, 0), value.aval.dtype)
-    powers = [ones_like(value)]
-    for _ in range(count - 1):
-        powers.append(powers[-1] * value)
-    found = stack(powers, axis=1)
+    if count > _FEW:
+        found = result(_powers_by_products(value, count))
+    else:
+        powers = [ones_like(value)]
+        for _ in range(count - 1):
+            powers.append(powers[-1] * value)
+        found = stack(powers, axis=1)
     return found if increasing else reverse(found, (1,))
+
+
+def _powers_by_products(x: Value, count: int) -> Value:
+    rows = (x.aval.size, count - 1)
+    factors = broadcast_in_dim.bind(x, shape=rows, dims=(0,))
+    one = ones_like(x, shape=(x.aval.size, 1))
+    return cumprod.bind(concatenate([one, factors], 1), axis=1, reverse=False)

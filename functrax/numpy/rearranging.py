@@ -26,6 +26,7 @@ from functrax.core.prims.mapped import reindex_reduce
 from functrax.core.prims.reindex import broadcast_in_dim, full, iota
 from functrax.core.tracing.primitive import Value, like, literal
 from functrax.core.types import dtypes
+from functrax.core.types.dtypes import DType
 from functrax.numpy.axes import Shape, as_shape, integer, listed, one_axis
 from functrax.numpy.index_plan import Entry
 from functrax.numpy.indexing import gather
@@ -294,20 +295,22 @@ def _repeated_positions(ends: Value, length: int) -> Value:
       ends: for each element where its repetitions end, in int64, which no sum of counts exceeds.
       length: of the result; behind the last end the last element is read.
     """
-    found = how_many_before(max_.bind(ends, like(ends, 0)), length)
-    return min_.bind(found, like(found, max(ends.aval.shape[0] - 1, 0)))
+    size = ends.aval.shape[0]
+    found = how_many_before(max_.bind(ends, like(ends, 0)), length, position_dtype(size))
+    return min_.bind(found, like(found, max(size - 1, 0)))
 
 
-def how_many_before(places: Value, length: int) -> Value:
+def how_many_before(places: Value, length: int, dtype: DType) -> Value:
     """For each of ``0, 1, …, length - 1``, how many of the places are at most that.
 
     Args:
       places: a vector of integers of at least 0.
       length: of the result.
+      dtype: of the result, integers.
     """
     size = places.aval.shape[0]
     by_place = IndexMap((size,), (length,), (Load(0, [Dim(0)]),))
-    ones = full((size,), literal(1, position_dtype(size)))
+    ones = full((size,), literal(1, dtype))
     here = reindex_reduce.bind(ones, places, map=by_place, op="add")
     return cumsum.bind(here, axis=0, reverse=False)
 

@@ -13,6 +13,7 @@ import itertools
 from collections.abc import Iterator, Sequence
 from typing import Final, TypeAlias
 
+from functrax.core.prims.identity import optimization_barrier
 from functrax.core.prims.reindex import broadcast_in_dim
 from functrax.core.tracing.primitive import Value
 from functrax.core.types import dtypes
@@ -58,7 +59,9 @@ def read_periodic(x: Value, axis: int, period: Sequence[Run], start: int, count:
         return _read_run(x, axis, period[0][0], 0, count)
     if len(period) * -(-count // length) > MOST_RUNS:
         once = read_runs(x, axis, period)
-        return slice_axis(*_tiled(once, axis, start % length, count))
+        if len(period) > 1:  # of many periods each is read from memory, not put together again
+            (once,) = optimization_barrier.bind(once)
+        return _repeated(once, axis, start % length, count)
     return read_runs(x, axis, list(periodic_runs(period, start, count)))
 
 
@@ -76,15 +79,18 @@ def periodic_runs(period: Sequence[Run], start: int, count: int) -> Iterator[Run
             yield first + step * skipped, step, taken
 
 
-def _tiled(x: Value, axis: int, start: int, count: int) -> tuple[Value, int, int, int]:
-    """An axis repeated as a whole, and the slice of it that is wanted."""
+def _repeated(x: Value, axis: int, start: int, count: int) -> Value:
+    """``count`` elements from ``start`` on of an axis repeated as a whole."""
     shape = x.aval.shape
-    times = -(-(start + count) // shape[axis])
+    first = -start % shape[axis]  # what is left of the period in which they begin
+    times, last = divmod(count - first, shape[axis])
     wide = (*shape[:axis], times, *shape[axis:])
     dims = tuple(k if k < axis else k + 1 for k in range(len(shape)))
     many = broadcast_in_dim.bind(x, shape=wide, dims=dims)
-    whole = (*shape[:axis], times * shape[axis], *shape[axis + 1 :])
-    return reshape_to(many, whole), axis, start, start + count
+    whole = reshape_to(many, (*shape[:axis], times * shape[axis], *shape[axis + 1 :]))
+    before = [slice_axis(x, axis, start, shape[axis])] if first else []
+    after = [slice_axis(x, axis, 0, last)] if last else []
+    return join([*before, whole, *after], axis)
 
 
 def position_dtype(size: int) -> DType:

@@ -12,6 +12,7 @@ import numpy as np
 
 import functrax.numpy as jnp
 from functrax.core.errors.typed import ArgumentError
+from functrax.core.prims.reindex import iota
 from functrax.core.tracing.primitive import Value
 from functrax.core.types import dtypes
 from functrax.lax.operands import dtype_of
@@ -131,12 +132,11 @@ def helmert(n: int, full: bool = False) -> Value:
       ArgumentError: if ``n`` is not positive.
     """
     size = _positive("helmert", n)
-    places = np.arange(size)
-    rows = np.tril(np.ones((size, size)), -1) - np.diag(places)
-    lengths = np.sqrt(places * (places + 1.0))
-    rows[0], lengths[0] = 1, math.sqrt(size)
-    rows = rows / lengths[:, None]
-    return jnp.asarray(rows if full else rows[1:], dtype=float)
+    i, j = (iota.bind(shape=(size, size), dtype=dtypes.float64, axis=k) for k in (0, 1))
+    root = jnp.sqrt(i * (i + 1.0))
+    below = jnp.where(j < i, 1.0 / root, jnp.where(j == i, -i / root, 0.0))
+    rows = jnp.where(i == 0, 1.0 / math.sqrt(size), below).astype(dtypes.default_float())
+    return rows if full else rows[1:]
 
 
 @promoting

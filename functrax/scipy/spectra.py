@@ -16,9 +16,16 @@ import numpy as np
 
 import functrax.numpy as jnp
 from functrax import lax
+from functrax.core.arrays.array import from_numpy
 from functrax.core.errors.typed import ArgumentError
+from functrax.core.index.expr import Dim
+from functrax.core.index.map import IndexMap
+from functrax.core.prims.mapped import reindex, reindex_reduce
+from functrax.core.prims.reindex import iota
 from functrax.core.records import record
-from functrax.core.tracing.primitive import Value
+from functrax.core.tracing.primitive import Value, like
+from functrax.core.types import dtypes
+from functrax.numpy.promote import result
 
 #: Windows as sums of cosines.
 _COSINES = {
@@ -119,19 +126,26 @@ def detrend(
     for start, stop in itertools.pairwise(breaks):
         part = moved[..., start:stop]
         n = stop - start
-        slope_of = np.arange(n) - (n - 1) / 2
-        weights = slope_of / max(math.fsum(slope_of**2), 1e-300)
-        slope = jnp.sum(part * jnp.asarray(weights, part.dtype), -1, keepdims=True)
-        line = slope * jnp.asarray(slope_of, part.dtype)
+        slope_of = iota.bind(shape=(n,), dtype=dtypes.float64, axis=0) - (n - 1) / 2
+        weights = slope_of / max(n * (n * n - 1) / 12, 1e-300)  # by the sum of their squares
+        slope = jnp.sum(part * weights.astype(part.dtype), -1, keepdims=True)
+        line = slope * slope_of.astype(part.dtype)
         parts.append(part - jnp.mean(part, -1, keepdims=True) - line)
     return jnp.moveaxis(jnp.concatenate(parts, -1), -1, axis)
+
+
+def _overlaps(frames: _Frames, batch: tuple[int, ...], count: int, total: int) -> IndexMap:
+    """The map from elements of segments, ``(*batch, count, size)``, to those of signals."""
+    *others, segment, within = (Dim(k) for k in range(len(batch) + 2))
+    domain, codomain = (*batch, count, frames.size), (*batch, total)
+    return IndexMap(domain, codomain, (*others, segment * frames.step + within))
 
 
 def _segments(x: Value, frames: _Frames, trend: Any, onesided: bool) -> Value:
     """Transforms of the segments along the last axis: of shape ``(..., segments, frequencies)``."""
     count = (x.shape[-1] - frames.overlap) // frames.step
-    places = np.arange(count)[:, None] * frames.step + np.arange(frames.size)
-    pieces = x[..., places]
+    overlaps = _overlaps(frames, x.shape[:-1], count, x.shape[-1])
+    pieces = result(reindex.bind(x, map=overlaps, fill=like(x, 0)))
     if trend:
         pieces = detrend(pieces, type=trend)
     pieces = pieces * jnp.asarray(frames.window, jnp.real(pieces).dtype)
@@ -241,13 +255,14 @@ def istft(
     pieces = pieces[..., : frames.size] * float(np.sum(frames.window))
     weights = jnp.asarray(frames.window, jnp.real(pieces).dtype)
     count = pieces.shape[-2]
-    places = np.arange(count)[:, None] * frames.step + np.arange(frames.size)
     total = frames.step * (count - 1) + frames.size
-    x = jnp.zeros((*pieces.shape[:-2], total), pieces.dtype).at[..., places].add(pieces * weights)
-    squares = np.broadcast_to(frames.window**2, places.shape)
-    norm = np.bincount(places.ravel(), squares.ravel(), total)
+    overlaps = _overlaps(frames, pieces.shape[:-2], count, total)
+    x = result(reindex_reduce.bind(pieces * weights, map=overlaps, op="add"))
+    squares = jnp.broadcast_to(from_numpy(frames.window**2), (count, frames.size))
+    norm = reindex_reduce.bind(squares, map=_overlaps(frames, (), count, total), op="add")
+    norm = result(norm)
     cut = frames.size // 2 if boundary else 0
-    x = x / jnp.asarray(np.where(norm > 1e-10, norm, 1.0), weights.dtype)
+    x = x / jnp.where(norm > 1e-10, norm, 1.0).astype(weights.dtype)
     x = lax.slice_in_dim(x, cut, total - cut, axis=x.ndim - 1)
     return jnp.arange(x.shape[-1]) / fs, x
 
@@ -311,11 +326,19 @@ def csd(
     return _frequencies(frames, fs, onesided), jnp.moveaxis(_averaged(power, average), -1, axis)
 
 
+def _median_bias(count: int) -> float:
+    """The mean of exponentials' medians: ``1 - 1/2 + 1/3 - ...``, up to the last odd of count."""
+    last = (count - 1) // 2 * 2 + 1
+    if last < 1000:
+        return 1 + math.fsum(1 / (n + 1) - 1 / n for n in range(2, last, 2))
+    return math.log(2) + 1 / (2 * last) - 1 / (4 * last**2) + 1 / (8 * last**4)
+
+
 def _averaged(power: Value, average: str) -> Value:
     count = power.shape[-2]
     if average == "mean":
         return jnp.mean(power, -2)
-    bias = 1 + math.fsum(1 / (n + 1) - 1 / n for n in range(2, count, 2))
+    bias = _median_bias(count)
     if not jnp.iscomplexobj(power):
         return jnp.median(power, -2) / bias
     return (jnp.median(jnp.real(power), -2) + 1j * jnp.median(jnp.imag(power), -2)) / bias

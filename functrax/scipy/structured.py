@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 import functrax.numpy as jnp
 from functrax.core.errors.typed import ArgumentError, ShapeError
+from functrax.core.index.expr import Dim
+from functrax.core.index.map import IndexMap
+from functrax.core.prims.mapped import reindex
 from functrax.core.prims.matrices import adjoint
-from functrax.core.tracing.primitive import Value
+from functrax.core.tracing.primitive import Value, like
 from functrax.numpy import linalg as la
 from functrax.numpy.axes import integer
 from functrax.numpy.promote import promote_dtypes, promoting, result, to_array
@@ -170,10 +171,11 @@ def convolution_matrix(a: Any, n: int, mode: str = "full") -> Value:
         "same": (least // 2, rows - (least - least // 2)),
         "valid": (least, rows - least),
     }[mode]
-    places = np.arange(first, last)[:, None] - np.arange(columns)
-    zero = jnp.zeros_like(x[..., :1])
-    inside = (places >= 0) & (places < m)
-    return _chosen(jnp.concatenate([x, zero], -1), np.where(inside, places, m))
+    row, column = Dim(x.aval.ndim - 1), Dim(x.aval.ndim)
+    batch = tuple(Dim(k) for k in range(x.aval.ndim - 1))
+    domain = (*x.aval.shape[:-1], last - first, columns)
+    diagonals = IndexMap(domain, x.aval.shape, (*batch, row + first - column))
+    return result(reindex.bind(x, map=diagonals, fill=like(x, 0)))
 
 
 def leslie(f: Any, s: Any) -> Value:
@@ -234,15 +236,11 @@ def fiedler_companion(a: Any) -> Value:
         )
     scaled = -(x[..., 1:] / x[..., :1])
     # Which of the numbers 0, 1, -a[1], -a[2], ... stands where.
-    which = np.zeros((n, n), int)
-    for i in range(0, n, 2):
-        which[i, i + 1 : i + 2] = i + 3
-        which[i, i + 2 : i + 3] = 1
-        if i:
-            which[i, i - 1] = i + 2
-    for i in range(1, n, 2):
-        which[i, max(i - 2, 0)] = 1
-    which[:1, :1] = 2
+    i, beside = jnp.arange(n)[:, None], jnp.arange(n) - jnp.arange(n)[:, None]
+    even = jnp.select([beside == 1, beside == 2, (beside == -1) & (i > 0)], [i + 3, 1, i + 2], 0)
+    odd = jnp.where(beside == -jnp.minimum(i, 2), 1, 0)
+    which = jnp.where(i % 2 == 0, even, odd)
+    which = jnp.where((i == 0) & (beside == 0), 2, which)
     constants = jnp.broadcast_to(jnp.array([0, 1], scaled.dtype), (*scaled.shape[:-1], 2))
     return _chosen(jnp.concatenate([constants, scaled], -1), which)
 

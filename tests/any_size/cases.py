@@ -378,6 +378,7 @@ CASES: Final[dict[str, Case | Sequence[Case]]] = {
     "scipy.linalg.lu_solve": Case("mhm", lambda f, x, i, y: f((x, i[0]), y)),
     "scipy.linalg.solve_sylvester": _plain("ddd"),
     "scipy.ndimage.map_coordinates": Case("vv", lambda f, x, y: f(x, [y], 1)),
+    "scipy.signal.istft": _plain("l"),  # the window is a constant of a segment's size
     "scipy.special.bessel_jn": Case("v", lambda f, x: f(x, v=3)),
     "scipy.special.hyp2f1": _plain("vvvv"),
     "scipy.special.multigammaln": _plain("v", 3),

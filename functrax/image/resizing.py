@@ -19,9 +19,9 @@ import numpy as np
 from functrax import lax, numpy as jnp
 from functrax.backends.eager.cached_traces import with_long_recipe
 from functrax.core.errors.typed import ArgumentError, ShapeError
+from functrax.core.types import dtypes
 from functrax.numpy.axes import integer
 from functrax.numpy.promote import inexact, promote_dtypes
-from functrax.numpy.runs import position_dtype
 
 Kernel: TypeAlias = Callable[[Any], Any]
 
@@ -212,7 +212,7 @@ def _nearest(x: Any, sizes: Sequence[int], axes: Sequence[int]) -> Any:
     for d in axes:
         centres = jnp.arange(sizes[d], dtype=np.float32) + np.float32(0.5)
         positions = jnp.floor(centres * np.float32(x.shape[d]) / np.float32(sizes[d]))
-        x = jnp.take(x, positions.astype(position_dtype(x.shape[d])), axis=d, mode="clip")
+        x = jnp.take(x, positions.astype(dtypes.position_dtype(x.shape[d])), axis=d, mode="clip")
     return x
 
 

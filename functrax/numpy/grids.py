@@ -25,7 +25,6 @@ from functrax.numpy.index_plan import Bounds, operand_in_range
 from functrax.numpy.index_triangles import tril_indices, triu_indices
 from functrax.numpy.promote import convert, promote_args, result, to_array
 from functrax.numpy.rearranging import is_known
-from functrax.numpy.runs import position_dtype
 from functrax.numpy.searching import nonzero
 from functrax.numpy.selecting import integers
 from functrax.numpy.shaping import broadcast_arrays, join, reshape_to
@@ -85,7 +84,7 @@ def indices(dimensions: Sequence[int], dtype: Any = None, sparse: bool = False) 
 
 def _coordinate(sizes: Shape, axis: int, dtype: DType, sparse: bool) -> Value:
     shape = tuple(n if k == axis else 1 for k, n in enumerate(sizes)) if sparse else sizes
-    counted = dtype if dtypes.is_integer(dtype) else position_dtype(sizes[axis])
+    counted = dtype if dtypes.is_integer(dtype) else dtypes.position_dtype(sizes[axis])
     return convert(iota.bind(shape=shape, dtype=counted, axis=axis), dtype)
 
 

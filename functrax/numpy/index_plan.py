@@ -38,7 +38,6 @@ from functrax.core.tracing.primitive import Value, like
 from functrax.core.types import dtypes
 from functrax.core.types.aval import ShapedArray
 from functrax.numpy.creation import array
-from functrax.numpy.runs import position_dtype
 
 Shape: TypeAlias = "tuple[int, ...]"
 #: ("new",) a new axis; ("gap",) an ellipsis; ("int", i); ("slice", start, step, count);

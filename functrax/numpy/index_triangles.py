@@ -19,7 +19,6 @@ from functrax.core.tracing.primitive import Value, like
 from functrax.core.types import dtypes
 from functrax.numpy.axes import integer
 from functrax.numpy.promote import convert, result
-from functrax.numpy.runs import position_dtype
 from functrax.numpy.shaping import join, reshape_to, reverse
 
 #: Rows and columns of some elements.
@@ -62,7 +61,7 @@ def _sizes(name: str, n: int, k: int, m: int | None) -> tuple[int, int, int]:
 def _growing(length: int, rows: int) -> _Places:
     """Of rows of lengths ``length``, ``length + 1``, …."""
     total = rows * length + rows * (rows - 1) // 2
-    place = iota.bind(shape=(total,), dtype=position_dtype(2 * total), axis=0)
+    place = iota.bind(shape=(total,), dtype=dtypes.position_dtype(2 * total), axis=0)
     # Before row r are r length + r (r - 1) / 2 elements. What the root is taken of is an integer,
     # and exact in float64; so the root is at least the whole number where it should be.
     before = 2 * length - 1
@@ -78,7 +77,7 @@ def _growing(length: int, rows: int) -> _Places:
 def _rectangle(start: int, end: int, columns: int) -> _Places:
     """Of rows that have all columns."""
     shape = (end - start, columns)
-    dtype = position_dtype(max(end, columns))
+    dtype = dtypes.position_dtype(max(end, columns))
     row, column = (iota.bind(shape=shape, dtype=dtype, axis=axis) for axis in (0, 1))
     row = add.bind(row, like(row, start)) if start else row
     return tuple(reshape_to(x, (shape[0] * columns,)) for x in (row, column))

@@ -31,7 +31,7 @@ from functrax.numpy.promote import convert, promoting, result, to_array
 from functrax.numpy.ranges import arange
 from functrax.numpy.rearranging import how_many_before, is_known, take_axis
 from functrax.numpy.rounding import clip
-from functrax.numpy.runs import MOST_RUNS, position_dtype
+from functrax.numpy.runs import MOST_RUNS
 from functrax.numpy.searching import nonzero
 from functrax.numpy.selecting import integers
 from functrax.numpy.shaping import (
@@ -109,7 +109,7 @@ def _traced_table(where: Any, size: int, count: int) -> Value:
 
 def _table(among: Value, order: Value, size: int, count: int) -> Value:
     """The same by the places of the inserted in the result, and which of them stands where."""
-    dtype = position_dtype(size + count)
+    dtype = dtypes.position_dtype(size + count)
     line = iota.bind(shape=(size + count,), dtype=dtype, axis=0)
     old = result(sub.bind(line, how_many_before(among, size + count, dtype)))
     order = convert(order, dtype)
@@ -192,7 +192,7 @@ def _insert_known(x: Value, new: Value, k: int, where: range | np.ndarray[Any, A
     if size > MOST_RUNS * count:
         table = _table(from_numpy(among), from_numpy(order), size, count)
         return take_axis(join([x, new], k), k, table)
-    known = np.empty(size + count, position_dtype(size + count))
+    known = np.empty(size + count, dtypes.position_dtype(size + count))
     known[among] = size + order
     known[np.delete(np.arange(size + count), among)] = np.arange(size)
     return take_axis(join([x, new], k), k, from_numpy(known))
@@ -266,11 +266,11 @@ def delete(
     if gone < MOST_RUNS:
         return _joined(_parts(x, k, [(a + 1, b) for a, b in itertools.pairwise(limits)]), k, x)
     if size > MOST_RUNS * gone:
-        dtype = position_dtype(size)
+        dtype = dtypes.position_dtype(size)
         line = iota.bind(shape=(size - gone,), dtype=dtype, axis=0)
         before = how_many_before(from_numpy(places - np.arange(gone)), size - gone, dtype)
         return take_axis(x, k, add.bind(line, before))
-    kept = np.delete(np.arange(size, dtype=position_dtype(size)), places)
+    kept = np.delete(np.arange(size, dtype=dtypes.position_dtype(size)), places)
     return take_axis(x, k, from_numpy(kept))
 
 

@@ -19,10 +19,11 @@ from functrax.core.prims.convert import convert_element_type
 from functrax.core.prims.reindex import broadcast_in_dim, iota, zeros
 from functrax.core.records import record
 from functrax.core.tracing.primitive import Value, like, literal
+from functrax.core.types import dtypes
 from functrax.numpy.axes import Shape
 from functrax.numpy.promote import broadcast_value
 from functrax.numpy.rearranging import take_axis
-from functrax.numpy.runs import MOST_RUNS, Run, position_dtype, read_runs
+from functrax.numpy.runs import MOST_RUNS, Run, read_runs
 from functrax.numpy.shaping import join, slice_axis
 
 
@@ -102,7 +103,7 @@ def _by_positions(x: Value, axis: int, width: tuple[int, int], offset: int) -> V
     size = x.aval.shape[axis]
     span = size - offset
     total = before + size + after
-    dtype = position_dtype(total + 4 * span)
+    dtype = dtypes.position_dtype(total + 4 * span)
     periods = -(-before // (2 * span))  # whole periods before, so that places are not negative
     line = iota.bind(shape=(total,), dtype=dtype, axis=0)
     place = add.bind(line, like(line, 2 * span * periods - before))

@@ -31,7 +31,7 @@ from functrax.numpy.axes import Shape, as_shape, integer, listed, one_axis
 from functrax.numpy.index_plan import Entry
 from functrax.numpy.indexing import gather
 from functrax.numpy.promote import result, to_array
-from functrax.numpy.runs import MOST_RUNS, Run, position_dtype, read_runs
+from functrax.numpy.runs import MOST_RUNS, Run, read_runs
 from functrax.numpy.shaping import join, reshape_to, slice_axis
 
 __all__ = ["repeat", "resize", "roll", "tile"]
@@ -106,7 +106,7 @@ def _roll_axis(x: Value, shift: Any, axis: int) -> Value:
 
 def _roll_traced(x: Value, shift: Value, axis: int) -> Value:
     size = x.aval.shape[axis]
-    dtype = position_dtype(size)
+    dtype = dtypes.position_dtype(size)
     if shift.aval.dtype.itemsize < dtype.itemsize:
         shift = convert_element_type.bind(shift, dtype=dtype)
     by = convert_element_type.bind(modulo(shift, size), dtype=dtype)
@@ -256,7 +256,7 @@ def _repeat_known(x: Value, counts: np.ndarray[Any, Any], axis: int, length: int
     wanted = made if length is None else length
     if wanted > MOST_RUNS * size:  # a table would be out of proportion to the counts
         return take_axis(x, axis, _repeated_positions(from_numpy(np.cumsum(counts)), wanted))
-    line = np.repeat(np.arange(size, dtype=position_dtype(size)), counts)[:wanted]
+    line = np.repeat(np.arange(size, dtype=dtypes.position_dtype(size)), counts)[:wanted]
     filled = np.full(wanted - len(line), size - 1, line.dtype)
     return take_axis(x, axis, from_numpy(np.concatenate([line, filled])))
 
@@ -296,7 +296,7 @@ def _repeated_positions(ends: Value, length: int) -> Value:
       length: of the result; behind the last end the last element is read.
     """
     size = ends.aval.shape[0]
-    found = how_many_before(max_.bind(ends, like(ends, 0)), length, position_dtype(size))
+    found = how_many_before(max_.bind(ends, like(ends, 0)), length, dtypes.position_dtype(size))
     return min_.bind(found, like(found, max(size - 1, 0)))
 
 

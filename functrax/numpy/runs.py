@@ -16,8 +16,6 @@ from typing import Final, TypeAlias
 from functrax.core.prims.identity import optimization_barrier
 from functrax.core.prims.reindex import broadcast_in_dim
 from functrax.core.tracing.primitive import Value
-from functrax.core.types import dtypes
-from functrax.core.types.dtypes import DType
 from functrax.numpy.shaping import join, reshape_to, reverse, slice_axis
 
 #: ``(first, step, count)``: ``count`` elements from the position ``first`` on; the step is 1
@@ -91,8 +89,3 @@ def _repeated(x: Value, axis: int, start: int, count: int) -> Value:
     before = [slice_axis(x, axis, start, shape[axis])] if first else []
     after = [slice_axis(x, axis, 0, last)] if last else []
     return join([*before, whole, *after], axis)
-
-
-def position_dtype(size: int) -> DType:
-    """The dtype of positions along an axis: 32 bits, where they hold all of them and the size."""
-    return dtypes.int32 if size <= dtypes.iinfo(dtypes.int32).max else dtypes.int64

@@ -34,13 +34,11 @@ from functrax.numpy.indexing import fill_literal, gather, mode_name
 from functrax.numpy.promote import (
     broadcast_shape,
     broadcast_value,
-    convert,
     promote_dtypes,
     result,
     to_array,
 )
 from functrax.numpy.rearranging import is_known, resize
-from functrax.numpy.runs import position_dtype
 from functrax.numpy.searching import nonzero
 from functrax.numpy.shaping import broadcast_arrays, broadcast_to, join, reshape_to, slice_axis
 from functrax.numpy.triangles import refuse_inplace

@@ -31,6 +31,16 @@ def small_arrays(count: int, as_dict: bool = False) -> tuple[Any, ...]:
     return ({f"array_{i:02}": a for i, a in enumerate(arrays)} if as_dict else arrays,)
 
 
+def leaves(count: int, *shapes: tuple[int, ...]) -> tuple[Any, ...]:
+    """A tree of so many leaves, of these shapes in turn."""
+    rng = np.random.default_rng(0)
+    return ([rng.standard_normal(shapes[k % len(shapes)], np.float32) for k in range(count)],)
+
+
+def all_doubled(jax: Any) -> Any:
+    return lambda tree: jax.tree_util.tree_map(lambda x: x * 2, tree)
+
+
 def all_plus_one(jax: Any) -> Any:
     return lambda tree: jax.tree_util.tree_map(lambda x: x + 1, tree)
 
@@ -120,6 +130,13 @@ EAGER = (
         {"torch": ratio_iou.torch_forward, "numpy": ratio_iou.numpy_forward},
         mode="eager",
         bytes=9 * 4e5,
+    ),
+    Workload(
+        "eager x * 2 of a tree of 5,000 equal leaves",
+        lambda: leaves(5000, (4,)),
+        all_doubled,
+        (faster(8),),
+        mode="eager",
     ),
     Workload("jitted step of a small classifier", digits.inputs, digits.step, (faster(1.5),)),
     Workload(
@@ -250,6 +267,20 @@ FIRST_CALLS = (
         (faster(6),),
         mode="cold",
         tolerance=1e-2,
+    ),
+    Workload(
+        "first eager x * 2 of a tree of 5,000 equal leaves",
+        lambda: leaves(5000, (4,)),
+        all_doubled,
+        (faster(1),),
+        mode="first",
+    ),
+    Workload(
+        "first eager x * 2 of a tree of 200 leaves of seven shapes",
+        lambda: leaves(200, (16,), (32, 8), (64,), (8, 8, 8), (100,), (3, 3, 16, 32), (128, 64)),
+        all_doubled,
+        (faster(2),),
+        mode="first",
     ),
     Workload(
         "50 new batch sizes of an MLP gradient, each",

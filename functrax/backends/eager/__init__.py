@@ -144,6 +144,8 @@ def _install() -> None:
         record,
         eager_run.compute,
         eager_run.compute_single,
+        eager_run.compute_each,
+        eager_run.prepare,
         eager_run.recover,
     )
     bounds = (MAX_NODES, PATIENCE, SMALL_BYTES, OUTGROWN, REPEATED, FEW_BYTES, MAX_BYTES)

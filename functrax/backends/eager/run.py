@@ -78,6 +78,45 @@ def compute(*fields: Any) -> tuple[list[Any], Executable | None]:
         return _one_by_one(found) if results is None else results, executable
 
 
+def prepare(alike: int, now: bool, fields: tuple[Any, ...]) -> Any:
+    """The program of a part of a wide cut, and which instructions threads share with other parts.
+
+    Args:
+      alike: how many parts of the cut are like it.
+      now: whether the operations cannot be run one by one.
+      fields: those of :class:`~functrax.backends.eager.graph.Cut`, without inputs.
+
+    Returns:
+      None if it does not pay yet; ``NotImplemented`` if the compiler fails, which it then does for
+      the whole cut, too, and is reported there.
+    """
+    found = Cut(*fields)
+    with _lock, _as_recorded(found):
+        try:
+            executable = _compiled_part(found, alike, now)
+        except Exception as error:
+            if _is_users(error):
+                raise
+            return NotImplemented
+        if executable is None:
+            return None
+        from functrax.backends.executables.launch_runs import is_short  # part of the compiler
+
+        loaded: Any = executable
+        return executable, [is_short(x) for x in loaded.program.instructions]
+
+
+def compute_each(*fields: Any) -> list[Any]:
+    """The results of parts of a wide cut that are little work: operation by operation.
+
+    Args:
+      fields: those of :class:`~functrax.backends.eager.graph.Cut`, of all these parts together.
+    """
+    found = Cut(*fields)
+    with _lock, _as_recorded(found):
+        return _one_by_one(found)
+
+
 def recover(error: Exception, fields: tuple[Any, ...]) -> list[Any]:
     """The results of a cut whose program failed.
 
@@ -99,13 +138,19 @@ def _recover(error: Exception, found: Cut) -> list[Any]:
     Where that works the error was functrax's own.  What the user's code raised, such as a handler
     of a signal, is the user's.
     """
-    is_users = error.__traceback__ is not None and is_mistake(error)
-    if isinstance(error, MemoryError) or is_users:
+    if _is_users(error):
         raise error
     results = _one_by_one(found, _by_reference)
     line = found.lines[-1]
     report(error, f"what was recorded{f' until {line}' if line else ''} is computed by NumPy")
     return results
+
+
+def _is_users(error: Exception) -> bool:
+    """Whether an error is not one of functrax itself."""
+    if isinstance(error, MemoryError):
+        return True
+    return error.__traceback__ is not None and is_mistake(error)
 
 
 def _name_largest(error: MemoryError, found: Cut) -> None:
@@ -289,13 +334,7 @@ def _compile_one(jaxpr: Jaxpr) -> Executable:
 
 def _compiled(found: Cut, cost: int) -> Executable | None:
     """The program of a cut made callable; None if it does not pay yet."""
-    global _operations
-    key = (compile_context(), *found.key)
-    known = _programs.get(key)
-    if known is None:
-        if max(_operations, len(_programs)) >= MAX_REMEMBERED:
-            forget()
-        known = 0
+    key, known = _known(found)
     if not isinstance(known, int):
         executable: Executable = known
         return executable
@@ -306,6 +345,41 @@ def _compiled(found: Cut, cost: int) -> Executable | None:
         if spent < target().compile_ns:
             _programs[key] = spent
             return None
+    return _new_program(found, key)
+
+
+def _compiled_part(found: Cut, alike: int, now: bool) -> Executable | None:
+    """As :func:`_compiled`, of a part of a wide cut.
+
+    What is little work waits until it was as much, but for what would be compiled anyway, operation
+    by operation.
+    """
+    key, known = _known(found)
+    if not isinstance(known, int):
+        executable: Executable = known
+        return executable
+    signatures = found.signatures
+    spent = known + alike * sum([signature.cost for signature in signatures])
+    waits = spent <= CHEAP and not now
+    if waits and all(signature.exact or signature.shares for signature in signatures):
+        _programs[key] = spent
+        return None
+    return _new_program(found, key)
+
+
+def _known(found: Cut) -> tuple[tuple[Any, ...], Any]:
+    """The key of a cut, and its program or the nanoseconds that it took so far."""
+    key = (compile_context(), *found.key)
+    known = _programs.get(key)
+    if known is None:
+        if max(_operations, len(_programs)) >= MAX_REMEMBERED:
+            forget()
+        known = 0
+    return key, known
+
+
+def _new_program(found: Cut, key: tuple[Any, ...]) -> Executable:
+    global _operations
     compile_ = device_of("llvm").compile if options.strict else _compile_one
     executable = _programs[key] = compile_(program(found))
     _operations += len(found.signatures)

@@ -63,7 +63,7 @@ def in_runs(
       outputs: the slots of its results.
       aliases: (output, input) numbers which may share memory.
     """
-    if sum([_short_cost(x) is not None for x in instructions]) < 2:
+    if sum(map(is_short, instructions)) < 2:
         return list(instructions), [1] * len(instructions)
     place = list(range(len(slots)))
     for j, i in aliases:
@@ -71,6 +71,11 @@ def in_runs(
     results = set(outputs)
     nbytes = [x.nbytes if x.kind == "temp" and n not in results else 0 for n, x in enumerate(slots)]
     return _Runs(instructions, place, nbytes).collect()
+
+
+def is_short(x: Instruction) -> bool:
+    """Whether an instruction may be collected."""
+    return _short_cost(x) is not None
 
 
 def _short_cost(x: Instruction) -> int | None:

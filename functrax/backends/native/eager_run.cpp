@@ -4,13 +4,19 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <memory>
+#include <numeric>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "eager_cut.h"
+#include "eager_parts.h"
 #include "eager_state.h"
 #include "eager_value.h"
 #include "executable.h"
+#include "pointer_map.h"
+#include "program_join.h"
 #include "reference.h"
 #include "words.h"
 
@@ -23,10 +29,16 @@ constexpr std::size_t kMostPrograms = 1 << 14;
 struct Program {
   Ref executable;
   std::vector<Ref> kept;
+  std::vector<bool> shares;  // of a part, which instructions threads may share with others
 };
 
 // Never freed: Python ends before.
 auto& programs = *new std::unordered_map<Words, Program, WordsHash>;
+
+// Those of parts of wide cuts, and how many operations the programs have that were put together.
+auto& part_programs = *new std::unordered_map<Words, std::shared_ptr<Program>, WordsHash>;
+std::size_t joined_operations = 0;
+constexpr std::size_t kMostJoined = 1 << 16;
 
 std::uint64_t operations = 0, again = 0, raced = 0;
 
@@ -76,15 +88,23 @@ Ref described(const Cut& cut, Ref inputs) {
                           avals.get(), outputs.get()));
 }
 
-// Remembers the program of a cut.
-void remember(const Cut& cut, Words words, PyObject* executable) {
-  if (programs.size() >= kMostPrograms) Ref(forget_programs(nullptr, nullptr));
-  Program program = {Ref::share(executable), {}};
+// The program of a cut, to be remembered.
+Program program_for(const Cut& cut, PyObject* executable) {
+  if (programs.size() + part_programs.size() >= kMostPrograms) {
+    Ref(forget_programs(nullptr, nullptr));
+  }
+  Program program = {Ref::share(executable), {}, {}};
   for (const NodeReference& node : cut.nodes) {
     program.kept.push_back(Ref::share(node.get()->signature));
   }
   for (const Ref& literal : cut.literals) program.kept.push_back(Ref::share(literal.get()));
-  programs.try_emplace(std::move(words), std::move(program));
+  return program;
+}
+
+// The results of a cut whose operations Python runs one by one.
+Ref compute_each(Cut& cut) {
+  Ref fields = described(cut, take_inputs(cut));
+  return fields ? Ref(PyObject_CallObject(python.compute_each, fields.get())) : Ref();
 }
 
 // The results of a cut by a program that Python makes.
@@ -96,7 +116,9 @@ Ref compute_new(Cut& cut, bool is_known_mode) {
   if (!found) return Ref();
   PyObject *results, *executable;
   if (!PyArg_ParseTuple(found.get(), "O!O", &PyList_Type, &results, &executable)) return Ref();
-  if (executable != Py_None && is_known_mode) remember(cut, std::move(words), executable);
+  if (executable != Py_None && is_known_mode) {
+    programs.try_emplace(std::move(words), program_for(cut, executable));
+  }
   return Ref::share(results);
 }
 
@@ -143,8 +165,89 @@ void leave_out_computed(std::vector<Node*>& nodes) {
               nodes.end());
 }
 
+// The program of a part that Python makes: of so many that are alike, and now or if that pays. Null
+// without an error set if it does not; one without executable if it cannot be made.
+std::shared_ptr<Program> new_part(const Cut& cut, std::size_t alike, bool now) {
+  const Ref fields = described(cut, Ref(PyList_New(0)));
+  if (!fields) return nullptr;
+  const Ref made(PyObject_CallFunction(python.prepare, "nOO", static_cast<Py_ssize_t>(alike),
+                                       now ? Py_True : Py_False, fields.get()));
+  if (!made || made.get() == Py_None) return nullptr;
+  if (made.get() == Py_NotImplemented) return std::make_shared<Program>();
+  PyObject *executable, *shares;
+  if (!PyArg_ParseTuple(made.get(), "OO!", &executable, &PyList_Type, &shares)) return nullptr;
+  auto program = std::make_shared<Program>(program_for(cut, executable));
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(shares); ++i) {
+    program->shares.push_back(PyList_GET_ITEM(shares, i) == Py_True);
+  }
+  part_programs.insert_or_assign(cut.words, program);
+  return program;
+}
+
+// The program of a wide cut, put together from those of its parts. Null without an error set where
+// it has none; `each` are operations then whose parts do not pay a program yet.
+Ref join_parts(const Cut& whole, std::vector<Node*>& each) {
+  const Parts parts(whole);
+  if (parts.size() == 0) return Ref();
+  struct Kind {
+    std::shared_ptr<Program> program;
+    std::vector<int> constants;  // the results, where it has no inputs
+  };
+  std::vector<program::Part> found;
+  std::unordered_map<Words, Kind, WordsHash> met;
+  const auto inputs = static_cast<int>(whole.inputs.size());
+  std::vector<int> same(inputs + whole.results);  // another value that each is, or itself
+  std::iota(same.begin(), same.end(), 0);
+  const NewCut owner;
+  Cut& cut = *owner;
+  for (std::size_t k = 0; k < parts.size(); ++k) {
+    cut.clear();
+    program::Part part;
+    parts.describe(k, cut, part.inputs, part.outputs);
+    for (int& value : part.inputs) value = same[value];
+    auto kind = met.find(cut.words);
+    if (kind == met.end()) {
+      const auto known = part_programs.find(cut.words);
+      std::shared_ptr<Program> program = known != part_programs.end()
+                                             ? known->second
+                                             : new_part(cut, parts[k].alike, !parts.are_separate());
+      if (PyErr_Occurred() || (program && !program->executable)) return Ref();
+      kind = met.emplace(cut.words, Kind{std::move(program), {}}).first;
+    }
+    auto& [program, constants] = kind->second;
+    if (!program) {
+      for (const Cut::Output& output : cut.outputs) each.push_back(output.node);
+      continue;
+    }
+    if (part.inputs.empty()) {
+      if (constants.empty()) constants = part.outputs;
+      for (std::size_t i = 0; i < constants.size(); ++i) same[part.outputs[i]] = constants[i];
+      if (constants != part.outputs) continue;
+    }
+    part.program = executable::program_of(program->executable.get());
+    part.shares = &program->shares;
+    part.stage = parts[k].stage;
+    found.push_back(std::move(part));
+  }
+  if (!each.empty()) return Ref();
+  Ref used(PyList_New(0));
+  for (const auto& [words, kind] : met) {
+    if (!used || PyList_Append(used.get(), kind.program->executable.get()) != 0) return Ref();
+  }
+  std::vector<int> results;
+  for (const Cut::Output& output : whole.outputs) {
+    results.push_back(same[inputs + static_cast<int>(output.number)]);
+  }
+  const auto values = static_cast<int>(same.size());
+  auto joined = program::join(found, values, inputs, results, python.small_bytes);
+  return joined ? executable::joined(std::move(joined), std::move(used)) : Ref();
+}
+
+// How what is new is run: by a program of its own or of its parts, or operation by operation.
+enum class How { kProgram, kEach };
+
 // Runs what some operations need; leaves those in `roots` that it runs.
-bool run_cut(std::vector<Node*>& roots, bool requested) {
+bool run_cut(std::vector<Node*>& roots, bool requested, How how) {
   PyObject* mode = current_mode();
   if (mode == nullptr) return false;
   // Python ran since these were asked for, and so perhaps another thread that computed them.
@@ -154,7 +257,25 @@ bool run_cut(std::vector<Node*>& roots, bool requested) {
   Cut& cut = *owner;
   if (!make_cut(roots, requested, reinterpret_cast<std::uintptr_t>(mode), cut)) return false;
   const bool is_known_mode = mode != Py_None;
-  const auto found = is_known_mode ? programs.find(cut.words) : programs.end();
+  if (how == How::kEach) {
+    const Ref results = compute_each(cut);
+    return results && deliver(cut, results.get());
+  }
+  auto found = is_known_mode ? programs.find(cut.words) : programs.end();
+  if (found == programs.end() && is_known_mode) {
+    std::vector<Node*> each;
+    const Ref joined = join_parts(cut, each);
+    if (!each.empty()) {
+      return run_cut(each, requested, How::kEach) && run_cut(roots, requested, How::kProgram);
+    }
+    if (joined) {
+      joined_operations += cut.nodes.size();
+      if (joined_operations > kMostJoined) Ref(forget_programs(nullptr, nullptr));
+      found = programs.try_emplace(cut.words, program_for(cut, joined.get())).first;
+    } else if (PyErr_Occurred()) {
+      return false;
+    }
+  }
   const Ref results = found == programs.end() ? compute_new(cut, is_known_mode)
                                               : compute_known(cut, found->second, requested);
   return results && deliver(cut, results.get());
@@ -208,7 +329,7 @@ bool run(std::vector<Node*> roots, bool requested) {
     if (single < 0) return false;
     if (single == 0) {
       if (requested) note_look();
-      if (!run_cut(roots, requested)) return false;
+      if (!run_cut(roots, requested, How::kProgram)) return false;
     }
     roots = rest;
   }
@@ -231,10 +352,10 @@ PyObject* compute_values(PyObject*, PyObject* values) {
   const Ref given(PySequence_Fast(values, "expected a sequence of arrays' buffers"));
   if (!given) return nullptr;
   std::vector<Node*> nodes;
+  PointerMap met;
   for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(given.get()); ++i) {
     Node* node = operand_in(PySequence_Fast_GET_ITEM(given.get(), i)).producer();
-    if (node == nullptr || std::find(nodes.begin(), nodes.end(), node) != nodes.end()) continue;
-    nodes.push_back(node);
+    if (node != nullptr && met.at(node)++ == 0) nodes.push_back(node);
   }
   if (!compute(nodes)) return nullptr;
   Py_RETURN_NONE;
@@ -251,7 +372,10 @@ PyObject* pending(PyObject*, PyObject* value) {
 
 PyObject* forget_programs(PyObject*, PyObject*) {
   std::unordered_map<Words, Program, WordsHash> dropped;
+  std::unordered_map<Words, std::shared_ptr<Program>, WordsHash> dropped_parts;
   dropped.swap(programs);  // for what ends now may run Python
+  dropped_parts.swap(part_programs);
+  joined_operations = 0;
   Py_RETURN_NONE;
 }
 

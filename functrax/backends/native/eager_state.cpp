@@ -69,9 +69,9 @@ PyObject* current_mode() {
 
 PyObject* configure(PyObject*, PyObject* const* args, Py_ssize_t count) {
   if (count != 4 || !PyTuple_Check(args[0]) || PyTuple_GET_SIZE(args[0]) != 6 ||
-      !PyDict_Check(args[1]) || !PyTuple_Check(args[2]) || PyTuple_GET_SIZE(args[2]) != 7 ||
+      !PyDict_Check(args[1]) || !PyTuple_Check(args[2]) || PyTuple_GET_SIZE(args[2]) != 9 ||
       !PyTuple_Check(args[3]) || PyTuple_GET_SIZE(args[3]) != 7) {
-    PyErr_SetString(PyExc_TypeError, "expected 6 classes, a dict, 7 functions and 7 numbers");
+    PyErr_SetString(PyExc_TypeError, "expected 6 classes, a dict, 9 functions and 7 numbers");
     return nullptr;
   }
   auto& p = python;
@@ -107,9 +107,9 @@ PyObject* configure(PyObject*, PyObject* const* args, Py_ssize_t count) {
   p.borrowed = class_at(args[0], 2);
   p.source_line = class_at(args[0], 3);
   p.signatures = Py_NewRef(args[1]);
-  PyObject** functions[] = {&p.mode,    &p.is_internal,    &p.user_line, &p.record,
-                            &p.compute, &p.compute_single, &p.recover};
-  for (Py_ssize_t i = 0; i < 7; ++i) *functions[i] = Py_NewRef(PyTuple_GET_ITEM(args[2], i));
+  PyObject** functions[] = {&p.mode,           &p.is_internal,  &p.user_line, &p.record, &p.compute,
+                            &p.compute_single, &p.compute_each, &p.prepare,   &p.recover};
+  for (Py_ssize_t i = 0; i < 9; ++i) *functions[i] = Py_NewRef(PyTuple_GET_ITEM(args[2], i));
   p.simplify_name = PyUnicode_InternFromString("simplify");
   p.array = class_at(args[0], 0);
   Py_RETURN_NONE;

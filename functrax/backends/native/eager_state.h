@@ -21,7 +21,7 @@ struct Python {
   } of_signature;
   Py_ssize_t literal_aval, literal_val;
   PyObject *signatures, *mode, *is_internal, *user_line, *record;
-  PyObject *compute, *compute_single, *recover;
+  PyObject *compute, *compute_single, *compute_each, *prepare, *recover;
   PyObject* simplify_name;
   // Bounds, see backends/eager/__init__.py and graph.py.
   long long most_nodes, patience, small_bytes, most_growth, most_repeated, few_bytes, most_bytes;

@@ -54,8 +54,7 @@ void Run::free_memory() {
 }
 
 void Run::record(const Program& program) {
-  if (begin_ == 0 || program.source == nullptr) return;
-  recorder::add_run_of(thread_, program.source, begin_, end_, std::move(events_));
+  if (begin_ != 0) recorder::add_run_of(thread_, program, begin_, end_, std::move(events_));
 }
 
 }  // namespace functrax::elsewhere

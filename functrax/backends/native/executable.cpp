@@ -397,6 +397,15 @@ const Program* program_of(PyObject* object) {
   return Py_TYPE(object) == type ? as_executable(object)->decoded : nullptr;
 }
 
+Ref joined(std::unique_ptr<Program> program, Ref others) {
+  Ref made(type->tp_alloc(type, 0));
+  if (!made) return Ref();
+  as_executable(made.get())->call = call;
+  as_executable(made.get())->decoded = program.release();
+  as_executable(made.get())->program = others.release();
+  return made;
+}
+
 PyObject* start(PyObject* object, PyObject* values) {
   const Program* program = program_of(object);
   const bool pays = program != nullptr && program->cost >= kWorthAThread &&

@@ -205,8 +205,7 @@ bool Run::launch(const Instruction& x, Frame& frame) {
   return !stopped_.load(std::memory_order_relaxed) || end();
 }
 
-// A launch of a run. All their units are shared by estimated time: the nanoseconds from `begin` on,
-// `length` of them, stand for its units.
+// A launch of a run. Of the estimated time of all, `length` nanoseconds from `begin` on are its.
 struct Part {
   program::Kernel kernel;
   void** buffers;
@@ -247,10 +246,11 @@ bool Run::launches(const Instruction* first, int count, Frame& frame) {
   thread_pool::parallel_for(
       [](void* context, std::int64_t begin, std::int64_t end) {
         auto* parts = static_cast<Parts*>(context);
-        for (int k = 0; k < parts->count; ++k) {
-          const Part& part = parts->parts[k];
-          const std::int64_t low = part.unit_at(begin), high = part.unit_at(end);
-          if (low < high) part.kernel(part.buffers, part.params, low, high);
+        const Part *all = parts->parts.data(), *last = all + parts->count;
+        const auto is_after = [](std::int64_t time, const Part& x) { return time < x.begin; };
+        for (auto* x = std::upper_bound(all, last, begin, is_after) - 1; x < last; ++x) {
+          const std::int64_t low = x->unit_at(begin), high = x->unit_at(end);
+          if (low < high) x->kernel(x->buffers, x->params, low, high);
         }
       },
       &all, cost, 1, cost,
@@ -478,7 +478,7 @@ bool run_recorded(const Program& program, Frame& frame, Owner& owner) {
   std::vector<Event> events;
   const std::int64_t begin = recorder::now();
   const bool done = run_now(program, frame, owner, &events);
-  if (program.source != nullptr) recorder::add_run(program.source, begin, std::move(events));
+  recorder::add_run(program, begin, std::move(events));
   return done;
 }
 

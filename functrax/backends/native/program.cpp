@@ -118,6 +118,11 @@ std::unique_ptr<Program> decode(const py::tuple& t) {
   p.number = t[8].cast<int>();
   p.runs = t[9].cast<std::vector<int>>();
   p.calls_python = std::any_of(p.instructions.begin(), p.instructions.end(), calls_python);
+  classify(p);
+  return program;
+}
+
+void classify(Program& p) {
   for (int n = 0; n < static_cast<int>(p.outputs.size()); ++n) {
     const Slot& slot = p.slots[p.outputs[n]];
     const bool own = slot.kind == Kind::kOutput && slot.number == n;
@@ -126,7 +131,6 @@ std::unique_ptr<Program> decode(const py::tuple& t) {
   for (int n = 0; n < static_cast<int>(p.slots.size()); ++n) {
     if (p.slots[n].shares >= 0) p.sharing.push_back(n);
   }
-  return program;
 }
 
 }  // namespace functrax::program

@@ -75,6 +75,12 @@ struct Instruction {
   bool is_unsigned = false;
 };
 
+// Where an instruction of a program that was put together comes from (program_join.h).
+struct Origin {
+  PyObject* source;  // of the part's program, not owned
+  int part, program, instruction;
+};
+
 struct Program {
   std::string name;
   std::vector<Slot> slots;
@@ -82,15 +88,19 @@ struct Program {
   std::vector<std::pair<int, int>> aliases;  // (output, input) which may share memory
   std::vector<Instruction> instructions;
   std::vector<int> runs;  // how many instructions threads share at once
-  std::int64_t arena;
-  int number;                  // among all the programs of the executable
-  PyObject* source = nullptr;  // of the outermost: what it was decoded from, not owned
-  std::int64_t cost;           // estimated nanoseconds without the GIL
-  bool calls_python;           // itself or in a loop or branch
-  std::vector<int> written;    // results that are outputs of their own
-  std::vector<int> forwarded;  // results that are another slot as it is
-  std::vector<int> sharing;    // slots that lie in the memory of another
+  std::int64_t arena = 0;
+  int number = 0;               // among all the programs of the executable
+  PyObject* source = nullptr;   // of the outermost: what it was decoded from, not owned
+  std::int64_t cost = 0;        // estimated nanoseconds without the GIL
+  bool calls_python = false;    // itself or in a loop or branch
+  std::vector<int> written;     // results that are outputs of their own
+  std::vector<int> forwarded;   // results that are another slot as it is
+  std::vector<int> sharing;     // slots that lie in the memory of another
+  std::vector<Origin> origins;  // of its instructions, where it was put together
 };
+
+// Writes down which results are memory of their own, and which slots lie in others.
+void classify(Program& program);
 
 // Throws what pybind11 throws when the tuples are not what they should be.
 std::unique_ptr<Program> decode(const pybind11::tuple& encoded);

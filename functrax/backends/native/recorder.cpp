@@ -6,6 +6,7 @@
 
 #include <utility>
 
+#include "program.h"
 #include "reference.h"
 #include "tasks.h"
 
@@ -89,14 +90,36 @@ void add_call(PyObject* function, std::int64_t begin) {
   calls.push_back({Py_NewRef(function), PyThread_get_thread_ident(), begin, now()});
 }
 
-void add_run(PyObject* program, std::int64_t begin, std::vector<Event> events) {
-  add_run_of(PyThread_get_thread_ident(), program, begin, now(), std::move(events));
-}
-
 void add_run_of(unsigned long thread, PyObject* program, std::int64_t begin, std::int64_t end,
                 std::vector<Event> events) {
   if (!is_on() || !has_room(events.size() + 1)) return;
   runs.push_back({Py_NewRef(program), thread, begin, end, std::move(events)});
+}
+
+void add_run_of(unsigned long thread, const program::Program& program, std::int64_t begin,
+                std::int64_t end, std::vector<Event> events) {
+  if (program.source != nullptr) {
+    add_run_of(thread, program.source, begin, end, std::move(events));
+    return;
+  }
+  if (program.origins.empty()) return;
+  // Of each part a run, from the begin of its first instruction to the end of its last.
+  std::vector<std::pair<PyObject*, std::vector<Event>>> parts;
+  for (const Event& event : events) {
+    const program::Origin& from = program.origins[event.instruction];
+    if (parts.size() <= static_cast<std::size_t>(from.part)) parts.resize(from.part + 1);
+    parts[from.part].first = from.source;
+    parts[from.part].second.push_back({from.program, from.instruction, event.begin, event.end});
+  }
+  for (auto& [source, own] : parts) {
+    if (source == nullptr) continue;
+    const std::int64_t first = own.front().begin, last = own.back().end;
+    add_run_of(thread, source, first, last, std::move(own));
+  }
+}
+
+void add_run(const program::Program& program, std::int64_t begin, std::vector<Event> events) {
+  add_run_of(PyThread_get_thread_ident(), program, begin, now(), std::move(events));
 }
 
 PyObject* start(PyObject*, PyObject*) {

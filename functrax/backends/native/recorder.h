@@ -11,6 +11,10 @@
 #include <cstdint>
 #include <vector>
 
+namespace functrax::program {
+struct Program;
+}
+
 namespace functrax::recorder {
 
 // When an instruction ran, in nanoseconds of CLOCK_MONOTONIC.
@@ -25,11 +29,14 @@ inline bool is_on() { return recording.load(std::memory_order_relaxed); }
 
 std::int64_t now();
 
-// All are called with the GIL; the first two by the thread that the work was done in.
+// All are called with the GIL, the first by the thread that the work was done in.
 void add_call(PyObject* function, std::int64_t begin);
-void add_run(PyObject* program, std::int64_t begin, std::vector<Event> events);
 void add_run_of(unsigned long thread, PyObject* program, std::int64_t begin, std::int64_t end,
                 std::vector<Event> events);
+void add_run(const program::Program& program, std::int64_t begin, std::vector<Event> events);
+// Of a program that was put together a run of each part is told (program_join.h).
+void add_run_of(unsigned long thread, const program::Program& program, std::int64_t begin,
+                std::int64_t end, std::vector<Event> events);
 
 // start() -> None; stop() -> (calls, runs, how many were left out).
 PyObject* start(PyObject*, PyObject*);

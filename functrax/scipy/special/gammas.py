@@ -31,7 +31,8 @@ gammaincc = binary("gammaincc", prims.igammac, "The regularized upper gamma func
 
 def floats(name: str, *xs: Any) -> list[Value]:
     """Operands in one inexact dtype and one shape, as arrays."""
-    return [jnp.asarray(result(x)) for x in promote_args(name, *xs, kind=inexact)]
+    arrays = [jnp.asarray(result(x)) for x in promote_args(name, *xs, kind=inexact)]
+    return jnp.broadcast_arrays(*arrays) if len(arrays) > 1 else arrays
 
 
 def loggamma(x: Any) -> Value:

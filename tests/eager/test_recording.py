@@ -25,6 +25,7 @@ from functrax.core import native
 from functrax.core.arrays.array import ConcreteArray, Pending
 from functrax.core.events.recorder import recorder
 from functrax.errors import DonatedBufferError, ShapeError
+from tests.eager.failing import failing_operation
 
 N = 600  # elements a side: too much work for the reference
 
@@ -522,17 +523,7 @@ def test_debug_nans_runs_at_once_and_names_the_line() -> None:
 
 @pytest.mark.usefixtures("usual_cuts")
 def test_an_error_when_running_leaves_the_graph_as_it_was() -> None:
-    class Failing(functrax.core.tracing.primitive.Elementwise):
-        name = "fails_when_it_runs"
-        wrong = True
-
-        def reference(self, *args: Any, **params: Any) -> Any:
-            if self.wrong:
-                raise ValueError("no value")
-            return np.asarray(args[0])
-
-    failing = Failing()
-    try:
+    with failing_operation() as failing:
         x = jnp.arange(3.0)
         y = failing.bind(x + 1) * 2
         for _ in range(2):
@@ -540,8 +531,6 @@ def test_an_error_when_running_leaves_the_graph_as_it_was() -> None:
                 np.asarray(y)
         failing.wrong = False
         np.testing.assert_array_equal(y, [2.0, 4.0, 6.0])
-    finally:
-        del functrax.core.tracing.primitive.registry["fails_when_it_runs"]
 
 
 @pytest.mark.usefixtures("usual_cuts")

@@ -19,8 +19,8 @@ from functrax.backends.eager import run as eager_run
 from functrax.backends.executables.program import Launch
 from functrax.core.events.recorder import recorder
 from functrax.core.options.config import Override
-from functrax.core.tracing import primitive as primitives
 from functrax.tree_util import tree_leaves, tree_map
+from tests.eager.failing import failing_operation
 from tests.eager.test_threads import disorder, in_threads
 
 SHAPES = ((4,), (3, 5), (64,), (7, 1, 3), (), (0, 3), (40, 30))
@@ -222,17 +222,7 @@ def test_trees_whose_leaves_differ_are_one_program(compiled: list[tuple[int, int
 
 @pytest.mark.usefixtures("usual_cuts")
 def test_a_leaf_that_fails_costs_no_other() -> None:
-    class Failing(primitives.Elementwise):
-        name = "fails_in_a_tree"
-        wrong = True
-
-        def reference(self, *args: Any, **params: Any) -> Any:
-            if self.wrong:
-                raise ValueError("no value")
-            return np.asarray(args[0])
-
-    failing = Failing()
-    try:
+    with failing_operation() as failing:
         tree = leaves(100, (30, 40))
         found = [x * 2 + 1 for x in tree]
         found[50] = failing.bind(found[50]) - 1
@@ -248,8 +238,6 @@ def test_a_leaf_that_fails_costs_no_other() -> None:
         failing.wrong = False
         wanted = np.asarray(tree[50]) * 2 + 1 - np.float32(1)
         np.testing.assert_array_equal(found[50], wanted)
-    finally:
-        del primitives.registry["fails_in_a_tree"]
 
 
 @pytest.mark.usefixtures("usual_cuts")

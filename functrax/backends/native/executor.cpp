@@ -10,6 +10,7 @@
 #include "interpreter_exit.h"
 #include "numpy_arrays.h"
 #include "reference.h"
+#include "targets/native.h"
 #include "thread_pool.h"
 
 namespace functrax::executor {
@@ -35,8 +36,27 @@ std::int64_t coarse_now() {
   return now.tv_sec * std::int64_t{1'000'000'000} + now.tv_nsec;
 }
 
+constexpr std::int64_t kCopyGrain = 1 << 14;
+constexpr std::int64_t kCopyCost = 1'000'000;  // so that one thread copies all at once
+
 void copy(void* target, const void* source, std::int64_t nbytes) {
-  if (target != source && nbytes > 0) std::memcpy(target, source, nbytes);
+  struct Copy {
+    char* target;
+    const char* source;
+  };
+  if (target == source || nbytes <= 0) return;
+  if (nbytes <= kCopyGrain) {
+    std::memcpy(target, source, nbytes);
+    return;
+  }
+  Copy copy{static_cast<char*>(target), static_cast<const char*>(source)};
+  thread_pool::parallel_for(
+      [](void* context, std::int64_t begin, std::int64_t end) {
+        auto* c = static_cast<Copy*>(context);
+        std::memcpy(c->target + begin, c->source + begin, end - begin);
+      },
+      &copy, nbytes, kCopyGrain, std::min(nbytes / targets::kCopiedBytes, kCopyCost),
+      [](void*) { return false; });
 }
 
 std::int64_t read_integer(const void* place, std::int64_t nbytes, bool is_unsigned) {
@@ -195,13 +215,17 @@ bool Run::launch(const Instruction& x, Frame& frame) {
   call.buffers = buffers.data() + 1;
   call.params = x.params.data();
   buffers[0] = static_cast<program::Asked*>(&call);
-  thread_pool::parallel_for(
-      [](void* context, std::int64_t begin, std::int64_t end) {
-        auto* c = static_cast<Call*>(context);
-        c->kernel(c->buffers, c->params, begin, end);
-      },
-      &call, x.units, x.grain, x.cost,
-      [](void* context) { return static_cast<Call*>(context)->run->kernel_ends(); });
+  if (x.alone) {
+    if (x.units > 0) x.kernel(call.buffers, call.params, 0, x.units);
+  } else {
+    thread_pool::parallel_for(
+        [](void* context, std::int64_t begin, std::int64_t end) {
+          auto* c = static_cast<Call*>(context);
+          c->kernel(c->buffers, c->params, begin, end);
+        },
+        &call, x.units, x.grain, x.cost,
+        [](void* context) { return static_cast<Call*>(context)->run->kernel_ends(); });
+  }
   return !stopped_.load(std::memory_order_relaxed) || end();
 }
 

@@ -18,6 +18,7 @@
 #include "recorder.h"
 #include "reference.h"
 #include "small_array.h"
+#include "targets/native.h"
 #include "tasks.h"
 #include "thread_state.h"
 
@@ -207,10 +208,10 @@ Outcome Call::content(Buffer* b) {
 // Memory that somebody else may write to after the call is copied where that is a small part of the
 // program's work; otherwise the program runs before the call returns.
 bool Call::must_copy(int number) {
-  constexpr std::int64_t kBytesPerNanosecond = 10, kShare = 20;
+  constexpr std::int64_t kShare = 20;
   if (!elsewhere_) return false;
   const std::int64_t nbytes = program_.slots[program_.inputs[number]].nbytes;
-  const bool copies = nbytes / kBytesPerNanosecond <= program_.cost / kShare;
+  const bool copies = nbytes / targets::kCopiedBytes <= program_.cost / kShare;
   if (!copies) elsewhere_->must_run_here = true;
   return copies;
 }

@@ -8,6 +8,7 @@
 
 #include "buffer.h"
 #include "numpy_arrays.h"
+#include "targets/native.h"
 
 namespace py = pybind11;
 
@@ -97,6 +98,25 @@ Instruction decode_instruction(const py::tuple& t) {
   return x;
 }
 
+// Finds the launches that do less work than it takes to bring what they read, which one thread has
+// just written, into the caches of the others.
+void keep_on_one_thread(Program& p) {
+  std::vector<std::int64_t> handed(p.slots.size(), 0);  // bytes that one thread wrote
+  for (Instruction& x : p.instructions) {
+    std::int64_t takes = targets::kWakeNs, reading = 0;
+    if (x.op == Op::kLaunch) {
+      takes = x.cost;
+      // It may read what it writes.
+      for (const int slot : x.operands) reading += handed[slot] / targets::kHandedBytes;
+    } else if (x.op == Op::kCopy) {
+      takes = p.slots[x.inputs[0]].nbytes / targets::kCopiedBytes;
+    }
+    x.alone = takes - reading < targets::kWakeNs;
+    const std::int64_t most = x.alone ? takes * targets::kCachedBytes : 0;  // it may be a part
+    for (const int slot : x.outputs) handed[slot] = std::min(p.slots[slot].nbytes, most);
+  }
+}
+
 bool calls_python(const Instruction& x) {
   return x.op == Op::kHost || std::any_of(x.programs.begin(), x.programs.end(),
                                           [](const auto& inner) { return inner->calls_python; });
@@ -117,6 +137,7 @@ std::unique_ptr<Program> decode(const py::tuple& t) {
   p.cost = t[7].cast<std::int64_t>();
   p.number = t[8].cast<int>();
   p.runs = t[9].cast<std::vector<int>>();
+  keep_on_one_thread(p);
   p.calls_python = std::any_of(p.instructions.begin(), p.instructions.end(), calls_python);
   classify(p);
   return program;

@@ -65,6 +65,7 @@ struct Instruction {
   Kernel kernel = nullptr;
   std::vector<std::int64_t> params;
   std::int64_t units = 0, cost = 0, grain = 1;
+  bool alone = false;  // on one thread, in whose caches is what it reads
   // HostCall
   pybind11::object function;
   // Loops and Cond

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <mutex>
 #include <system_error>
@@ -22,7 +23,9 @@ namespace {
 
 constexpr double kMostCost = 10'000'000;  // of a range, so that a loop can be interrupted
 constexpr int kSpins = 1000;              // pauses before a worker sleeps, some 20 microseconds
-constexpr int kShare = 2;                 // a thread takes this part of its share of what is left
+using Clock = std::chrono::steady_clock;
+constexpr auto kSpinTime = std::chrono::microseconds(20);
+constexpr int kShare = 2;  // a thread takes this part of its share of what is left
 
 thread_local bool inside_loop = false;
 thread_local bool beside_python = false;
@@ -65,11 +68,14 @@ class Team {
   int threads() const { return threads_; }
   void run(const Job& job);
   void dismiss();
+  bool come_too_late(std::int64_t cost);
+  void run_meanwhile(const Job& job);
   bool try_lock() { return running_.try_lock(); }
   void unlock() { running_.unlock(); }
 
  private:
   void start();
+  void wake(const Job& job, int asleep);
   void work();
   void take_ranges(bool asks);
   std::int64_t size_of_range(std::int64_t begin) const;
@@ -80,6 +86,8 @@ class Team {
   bool started_ = false;
   std::mutex running_;  // held by the thread whose loop this is
   Job job_;
+  Clock::duration missed_{};  // in loops that ran without the workers, one soon after the other
+  Clock::time_point last_{};  // when the last of them ended
   alignas(64) std::atomic<std::uint64_t> gate_{0};
   alignas(64) std::atomic<std::int64_t> next_{0};
   alignas(64) std::atomic<int> sleepers_{0};
@@ -119,16 +127,40 @@ void Team::take_ranges(bool asks) {
   }
 }
 
+// Whether workers would come too late for a loop. To wake them takes as long as a short loop; it
+// pays for several, of which none comes so late that they sleep again.
+bool Team::come_too_late(std::int64_t cost) {
+  if (cost >= targets::kAsleepNs || sleepers_.load(std::memory_order_relaxed) < threads_ - 1) {
+    return false;
+  }
+  if (Clock::now() - last_ > kSpinTime) missed_ = {};
+  return missed_ + std::chrono::nanoseconds(cost) < std::chrono::nanoseconds(targets::kAsleepNs);
+}
+
+// Runs a loop for which they come too late.
+void Team::run_meanwhile(const Job& job) {
+  const auto begin = Clock::now();
+  run_alone(job);
+  last_ = Clock::now();
+  missed_ += last_ - begin;
+}
+
+// Wakes as many workers as there are ranges for, beside those that are awake.
+void Team::wake(const Job& job, int asleep) {
+  const std::int64_t ranges = (job.units + job.least - 1) / job.least;
+  const std::int64_t awake = threads_ - asleep;  // the caller among them
+  std::lock_guard<std::mutex> lock(sleep_);
+  if (ranges >= threads_) return wake_.notify_all();
+  for (std::int64_t k = awake; k < ranges; ++k) wake_.notify_one();
+}
+
 void Team::run(const Job& job) {
   if (!started_) start();
   job_ = job;
   next_.store(0, std::memory_order_relaxed);
   const std::uint64_t number = (gate_.load(std::memory_order_relaxed) >> kNumberShift) + 1;
   gate_.store(number << kNumberShift | kOpen);
-  if (sleepers_.load() > 0) {
-    std::lock_guard<std::mutex> lock(sleep_);
-    wake_.notify_all();
-  }
+  if (const int asleep = sleepers_.load(); asleep > 0) wake(job, asleep);
   inside_loop = true;
   take_ranges(true);
   gate_.fetch_and(~kOpen, std::memory_order_acq_rel);
@@ -225,13 +257,20 @@ void run_beside_python() { beside_python = true; }
 void parallel_for(RangeFunction function, void* context, std::int64_t units, std::int64_t grain,
                   std::int64_t cost, Asked ends) {
   if (units <= 0) return;
-  const std::int64_t worth = beside_python ? 2 * targets::kWakeNs : targets::kWakeNs;
-  if (cost < worth || units <= grain) return function(context, 0, units);
+  if (cost < targets::kWakeNs || units <= grain || (beside_python && cost < 2 * targets::kWakeNs)) {
+    return function(context, 0, units);
+  }
   Job job{function, context, units, grain, grain, most_units(units, grain, cost), ends};
   if (inside_loop) return run_alone(job);
   Team& all = team();
   if (all.threads() == 1 || !all.try_lock()) return run_alone(job);
-  const std::int64_t parts = std::max<std::int64_t>(2, cost / targets::kWakeNs);
+  if (all.come_too_late(cost)) {
+    all.run_meanwhile(job);
+    return all.unlock();
+  }
+  std::int64_t parts = std::max<std::int64_t>(2, cost / targets::kWakeNs);
+  if (parts < 2 * all.threads())
+    parts = std::min<std::int64_t>(parts, all.threads());  // equal ones
   job.least = (units + parts * grain - 1) / (parts * grain) * grain;
   all.run(job);
   all.unlock();

@@ -20,6 +20,16 @@ namespace functrax::targets {
 // Nanoseconds of work below which it does not pay to wake another thread: `wake_ns` of targets.
 constexpr std::int64_t kWakeNs = 7'000;
 
+// And to wake one that sleeps: it comes 7 to 50 microseconds later, and to call it takes 2 to 6.
+constexpr std::int64_t kAsleepNs = 25'000;
+
+// Bytes for which a nanosecond of work must be saved, if one thread wrote them just before and
+// several read them: another core reads 8 of them in a nanosecond, and the first then writes 10.
+constexpr std::int64_t kHandedBytes = 3;
+
+// Bytes that a thread copies in a nanosecond, and at most writes into its caches.
+constexpr std::int64_t kCopiedBytes = 10, kCachedBytes = 64;
+
 // All that there are.
 inline const Relocations* const kAll[] = {&aarch64::kRelocations, &x86_64::kRelocations};
 

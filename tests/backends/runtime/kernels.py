@@ -72,6 +72,9 @@ _TEXTS = {
     "increment": (2, _element(0, "i32") + "  %z = add i32 %x0, 1\n" + _store(1, "i32", "%z")),
     # always true
     "forever": (1, _store(0, "i8", "1")),
+    # out[i] = where the range begins in which i is
+    "begins": (1, _store(0, "i64", "%begin")),
+    "begins_of_reader": (2, _store(1, "i64", "%begin")),
     # out[i] = params[0] - i
     "count_down": (
         1,

@@ -15,13 +15,14 @@ import pytest
 
 from functrax.backends import threads
 from functrax.backends.executables.program import (
+    CopyInstruction,
     Launch,
     RuntimeProgram,
     ScanInstruction,
     WhileInstruction,
 )
 from functrax.backends.executables.program_builder import ProgramBuilder
-from functrax.backends.runtime.choice import Runtime
+from functrax.backends.runtime.choice import PYTHON, Runtime
 from functrax.core.errors.typed import ArgumentError
 from functrax.core.process import cgroups
 from tests.backends.runtime.programs import F32, I32, host
@@ -96,6 +97,45 @@ def test_eight_threads_call_one_program(runtime: Runtime) -> None:
     for w in workers:
         w.join()
     assert not wrong
+
+
+@pytest.mark.parametrize(
+    ("written_by_one", "reads", "cost", "shared"),
+    [
+        (True, True, 30_000, False),  # less work than to bring 128 kB to other threads
+        (True, True, 200_000, True),
+        (False, True, 30_000, True),
+        (True, False, 30_000, True),
+    ],
+)
+def test_a_short_kernel_stays_with_the_thread_that_wrote_what_it_reads(
+    runtime: Runtime, written_by_one: bool, reads: bool, cost: int, shared: bool
+) -> None:
+    if runtime is PYTHON:
+        pytest.skip("its threads are for what is long")
+    runtime.set_num_threads(2)
+    k, units = kernels(), 1 << 14
+    b = ProgramBuilder("handed")
+    first, out = b.value((units,), np.int64), b.value((units,), np.int64)
+    before = 5_000 if written_by_one else BIG
+    b.add(k.launch("begins", (), (first,), units=units, cost=before))
+    if reads:
+        b.add(k.launch("begins_of_reader", (first,), (out,), units=units, cost=cost))
+    else:
+        b.add(k.launch("begins", (), (out,), units=units, cost=cost))
+    made, got = runtime.load(b.build((first, out)))([])
+    assert (len(np.unique(np.asarray(made))) > 1) != written_by_one
+    assert (len(np.unique(np.asarray(got))) > 1) == shared
+
+
+@pytest.mark.parametrize("size", [1, 1 << 12, (1 << 12) + 1, 1 << 16, 1 << 20])
+def test_threads_share_long_copies(runtime: Runtime, size: int) -> None:
+    runtime.set_num_threads(3)
+    b = ProgramBuilder("copy")
+    x, y = b.input((size,), F32), b.value((size,), F32)
+    b.add(CopyInstruction(x, y))
+    data = np.arange(size, dtype=F32)
+    np.testing.assert_array_equal(np.asarray(runtime.load(b.build((y,)))([data])[0]), data)
 
 
 def waiting_program() -> tuple[RuntimeProgram, np.ndarray[Any, Any]]:

@@ -134,7 +134,6 @@ def _row_fits(a: KernelGroup, b: KernelGroup) -> bool:
     length = math.prod(shape[d] for d in axes)
     if options.strict and in_blocks(math.prod(shape) // length, length):
         return False  # a kernel that reads it again would reduce it in another order
-    length = about(tuple([shape[d] for d in axes]))
     whole = [v for v in {*a.reads, *b.reads} if v.aval.size >= math.prod(shape)]
     width = sum(v.aval.dtype.itemsize for v in whole)
     return length * width <= target().reread_bytes

@@ -21,8 +21,9 @@
 namespace functrax::thread_pool {
 namespace {
 
-constexpr double kMostCost = 10'000'000;  // of a range, so that a loop can be interrupted
-constexpr int kSpins = 1000;              // pauses before a worker sleeps, some 20 microseconds
+constexpr double kMostCost = 10'000'000;    // of a range, so that a loop can be interrupted
+constexpr std::int64_t kRangeCost = 4'000;  // at least, so that threads find what they had
+constexpr int kSpins = 1000;                // pauses before a worker sleeps, some 20 microseconds
 using Clock = std::chrono::steady_clock;
 constexpr auto kSpinTime = std::chrono::microseconds(20);
 constexpr int kShare = 2;  // a thread takes this part of its share of what is left
@@ -268,7 +269,7 @@ void parallel_for(RangeFunction function, void* context, std::int64_t units, std
     all.run_meanwhile(job);
     return all.unlock();
   }
-  std::int64_t parts = std::max<std::int64_t>(2, cost / targets::kWakeNs);
+  std::int64_t parts = std::max<std::int64_t>(2, cost / kRangeCost);
   if (parts < 2 * all.threads())
     parts = std::min<std::int64_t>(parts, all.threads());  // equal ones
   job.least = (units + parts * grain - 1) / (parts * grain) * grain;

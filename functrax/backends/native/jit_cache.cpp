@@ -175,6 +175,7 @@ Hold Cache::find(const Signature& signature, bool& failed) {
     Hold entry(last_);
     const int same = entry->same_objects(signature);
     failed = same < 0;
+    entry.get()->used_ = true;
     if (same != 0) return failed ? Hold() : std::move(entry);
   }
   if (entries_.empty()) return Hold();
@@ -194,6 +195,7 @@ Hold Cache::search(const Signature& signature, bool& failed) {
     failed = same < 0;
     if (failed) return Hold();
     if (same == 0) continue;
+    entry->used_ = true;
     const auto [first, last] = entries_.equal_range(hash);
     for (auto at = first; at != last; ++at) {
       if (at->second == entry.get()) last_ = entry.get();
@@ -219,6 +221,27 @@ void Cache::clear() {
   std::unordered_multimap<std::uint64_t, Entry*> before;
   before.swap(entries_);
   for (const auto& [hash, entry] : before) entry->release();
+}
+
+bool Cache::drop_unused(PyObject* kept) {
+  // What comes and goes may call Python, which may clear the cache: that is left until the end.
+  std::vector<Hold> used, dropped;
+  for (auto at = entries_.begin(); at != entries_.end();) {
+    Entry* entry = at->second;
+    if (std::exchange(entry->used_, false)) {
+      used.emplace_back(entry);
+      ++at;
+      continue;
+    }
+    dropped.emplace_back(entry);
+    entry->release();
+    if (last_ == entry) last_ = nullptr;
+    at = entries_.erase(at);
+  }
+  for (const Hold& entry : used) {
+    if (PyList_Append(kept, entry->executable()) != 0) return false;
+  }
+  return true;
 }
 
 int Cache::traverse(visitproc visit, void* arg) const {

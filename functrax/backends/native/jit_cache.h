@@ -90,6 +90,7 @@ class Entry {
   std::vector<Output> outputs_;
   int scalars_ = 0;
   bool donates_ = false, retains_ = false;
+  bool used_ = true;  // since the unused ones were last dropped
 };
 
 // Owns a share of an entry, which may be null.
@@ -126,6 +127,9 @@ class Cache {
   Hold find(const signature::Signature& signature, bool& failed);
   bool add(const signature::Signature& signature, Entry* entry);  // takes it; false with an error
   void clear();
+  // Forgets the entries that were not used since this was last done; to `kept` go the others, not
+  // owned. False with an error set.
+  bool drop_unused(PyObject* kept);
   int traverse(visitproc visit, void* arg) const;
 
  private:

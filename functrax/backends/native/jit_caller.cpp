@@ -179,6 +179,13 @@ PyObject* forget(PyObject* self, PyObject*) {
   Py_RETURN_NONE;
 }
 
+PyObject* drop_unused(PyObject* self, PyObject*) {
+  Ref kept(PyList_New(0));
+  State* state = as_caller(self)->state;
+  if (!kept || (state != nullptr && !state->cache.drop_unused(kept.get()))) return nullptr;
+  return kept.release();
+}
+
 PyObject* construct(PyTypeObject* type, PyObject*, PyObject*) {
   PyObject* self = type->tp_alloc(type, 0);
   if (self != nullptr) as_caller(self)->call = call;
@@ -206,6 +213,8 @@ void destroy(PyObject* self) {
 
 PyMethodDef methods[] = {
     {"_set_roles", set_roles, METH_VARARGS, "Which arguments are static, and which donated."},
+    {"_drop_unused", drop_unused, METH_NOARGS,
+     "Leave calls of signatures that were not used lately to Python; the executables of others."},
     {"_forget", forget, METH_NOARGS, "Leave all calls to Python again."},
     {nullptr, nullptr, 0, nullptr},
 };

@@ -24,6 +24,7 @@ constexpr std::size_t kSpread = 5 * 64;                     // from one to the n
 constexpr std::size_t kLargestSmall = 1024;
 constexpr int kSmallClasses = 16;             // multiples of 64 bytes up to that
 constexpr std::int64_t kMostSmall = 1 << 20;  // bytes that wait under the GIL
+constexpr int kLarger = 4;  // a block may be so many classes larger: half as large again
 constexpr int kClasses = kSmallClasses + 8 * 38;
 constexpr std::size_t kLargest = std::size_t{1} << 48;
 
@@ -223,15 +224,20 @@ Block* allocate(std::size_t nbytes) {
   State& s = state();
   {
     std::lock_guard<std::mutex> lock(s.mutex);
-    s.counts.in_use.add(size);
-    s.raise_peak();
-    Block*& first = s.waiting[wanted.number];
-    if (first != nullptr) {
+    const int most = wanted.size <= kLargestSmall ? 0 : kLarger;
+    for (int more = 0; more <= most; ++more) {
+      Block*& first = s.waiting[std::min(wanted.number + more, kClasses - 1)];
+      if (first == nullptr) continue;
       Block* block = take_first(first);
+      const auto taken = static_cast<std::int64_t>(block->size);
+      s.counts.in_use.add(taken);
+      s.raise_peak();
       s.counts.hits.add(1);
-      s.counts.cached.add(-size);
+      s.counts.cached.add(-taken);
       return block;
     }
+    s.counts.in_use.add(size);
+    s.raise_peak();
     s.counts.allocations.add(1);
   }
   Block* block = nullptr;

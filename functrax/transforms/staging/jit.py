@@ -44,6 +44,7 @@ from functrax.transforms.staging.jit_shardings import (
     call_shardings,
     check_options,
 )
+from functrax.transforms.staging.trace_cache import TraceCache
 from functrax.transforms.staging.traces import (
     Traced,
     TraceRecord,
@@ -218,7 +219,7 @@ class Jitted(JitCaller):
         return self if instance is None else functools.partial(self, instance)
 
     def _trace(self, key: _Key) -> Traced:
-        found = self._cache.get(key)
+        found = self._cache.find(key)
         if found is not None:
             self._hits += 1
             return found
@@ -250,8 +251,8 @@ class Jitted(JitCaller):
             from functrax.transforms.arguments.discharge import outlive
 
             kept = kept and outlive((*consts, *effects.targets))
-        if kept:
-            self._cache[key] = traced
+        if kept and self._cache.keep(key, traced):
+            self._cache.drop_unused(self._drop_unused())
         where = state.source or user_line()
         if options.explain_cache_misses:
             from functrax.transforms.staging.cache_misses import explain_miss
@@ -369,7 +370,12 @@ class Jitted(JitCaller):
         return super().__reduce_ex__(protocol)
 
     def __getstate__(self) -> dict[str, Any]:
-        fresh = {"_cache": {}, "_hits": 0, "_misses": 0, "_history": deque(maxlen=_REMEMBERED)}
+        fresh = {
+            "_cache": TraceCache(),
+            "_hits": 0,
+            "_misses": 0,
+            "_history": deque(maxlen=_REMEMBERED),
+        }
         return {**vars(self), **fresh}  # a copy traces for itself
 
     def __setstate__(self, state: dict[str, Any]) -> None:

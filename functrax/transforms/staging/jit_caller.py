@@ -73,6 +73,12 @@ class PythonCaller:
     ) -> None:
         """Say which arguments are static and which are donated, by position and by name."""
 
+    def _drop_unused(self) -> list[Callable[..., Any]]:
+        """Ask anew for signatures that were not used since this was last done; the executables of
+        the others.
+        """
+        return []
+
     def _forget(self) -> None:
         """Ask for every signature anew."""
 

@@ -12,22 +12,22 @@ from collections.abc import Callable, Hashable
 from typing import Any, Final
 
 from functrax.transforms.arguments.static_args import ArgumentRoles
-from functrax.transforms.staging.traces import Traced
+from functrax.transforms.staging.trace_cache import TraceCache
 
-_by_function: Final[weakref.WeakKeyDictionary[Any, dict[Hashable, dict[Any, Traced]]]] = (
+_by_function: Final[weakref.WeakKeyDictionary[Any, dict[Hashable, TraceCache]]] = (
     weakref.WeakKeyDictionary()
 )
 
 
-def traces_of(function: Callable[..., Any], roles: ArgumentRoles) -> dict[Any, Traced]:
+def traces_of(function: Callable[..., Any], roles: ArgumentRoles) -> TraceCache:
     """Where the traces of a function are kept, by their signatures.
 
     Only plain functions share them: other callables may be equal, and yet do different things.
     """
     if type(function) is not types.FunctionType:
-        return {}
+        return TraceCache()
     by_roles = _by_function.setdefault(function, {})
-    return by_roles.setdefault((roles.static_nums, roles.static_names), {})
+    return by_roles.setdefault((roles.static_nums, roles.static_names), TraceCache())
 
 
 def forget() -> None:

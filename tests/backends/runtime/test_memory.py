@@ -98,6 +98,26 @@ def test_trim_and_limit(runtime: Runtime) -> None:
     assert runtime.pool_stats().cached == 0
 
 
+@pytest.mark.parametrize(("part", "again"), [(0.99, True), (0.7, True), (0.6, False), (1.1, False)])
+def test_a_block_is_used_again_for_what_is_a_little_smaller(
+    runtime: Runtime, part: float, again: bool
+) -> None:
+    if runtime.name == "python":
+        pytest.skip("a block is used again for its own size alone")
+    runtime.pool_trim()
+    before = runtime.pool_stats()
+    buffer = runtime.buffer((1 << 20,), np.int8)
+    size = runtime.pool_stats().in_use - before.in_use
+    del buffer
+    buffer = runtime.buffer((int(part * (1 << 20)),), np.int8)
+    after = runtime.pool_stats()
+    assert after.allocations - before.allocations == (1 if again else 2)
+    assert after.cached == (0 if again else size)
+    assert (after.in_use - before.in_use == size) == again
+    del buffer
+    assert runtime.pool_stats().in_use == before.in_use
+
+
 def test_small_blocks_are_cached_and_trimmed(runtime: Runtime) -> None:
     sizes = (1, 64, 65, 1024)
     buffers = [runtime.buffer((n,), np.int8) for n in sizes]

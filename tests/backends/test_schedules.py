@@ -232,6 +232,7 @@ def test_each_decision_can_be_left_out(decision: str, strict: bool) -> None:
         "softmax": lambda v, r: nn.softmax(v + r, 1),
         "transpose": lambda v, r: (v + r).T * 3,
         "pad": lambda v, r: jnp.pad(v * r, 2),
+        "functions of rows": lambda v, r: jnp.tanh(jnp.sum(v * r, 1)) + jnp.exp(jnp.max(v, 1)),
         "product": lambda v, r: (v @ v.T * 0.5 + v[:, :1], (v @ v.T) * v[:, 1:2])[1],
         "scatter": lambda v, r: jnp.zeros(401).at[jnp.arange(401) // 2].add(r),
         "loop of rows": lambda v, r: lax.fori_loop(0, 9, lambda _, c: jnp.sin(c)[::-1], v[0, :12]),
@@ -245,6 +246,32 @@ def test_each_decision_can_be_left_out(decision: str, strict: bool) -> None:
                     np.testing.assert_array_equal(got, want[name], name)
                 else:
                     np.testing.assert_allclose(got, want[name], rtol=2e-6, atol=2e-5, err_msg=name)
+
+
+@pytest.mark.parametrize("strict", [False, True])
+@pytest.mark.parametrize("rows", [64, 67, 1000])
+def test_functions_of_the_sums_of_rows_are_computed_for_many_rows_at_once(
+    emitted: list[tuple[Kernel, str]], rows: int, strict: bool
+) -> None:
+    """What a product with a vector goes through, in each step of a recurrent network."""
+    x, row, bias = numbers(rows, 65), numbers(65), numbers(rows)
+
+    def f(v: Any, r: Any, b: Any) -> Any:
+        s = jnp.sum(v * r, 1)
+        return jnp.tanh(s + b), s * 2, jnp.logaddexp(s, jnp.max(v, 1))
+
+    with Override("strict", strict):
+        got = run(f, x, row, bias)
+        first, last = (kernel for kernel, _ in emitted[-2:])
+        assert first.name == f"{last.name}.rows" and first.vector in first.inner
+        assert last.vector in last.outer and last.lanes > 1
+        with Override("schedule_off", "apart"):
+            for a, b in zip(got, run(f, x, row, bias), strict=True):
+                np.testing.assert_array_equal(a, b)
+    sums = (x.astype(np.float64) * row).sum(1)
+    np.testing.assert_allclose(got[0], np.tanh(sums + bias), rtol=1e-5, atol=1e-5)
+    run(f, numbers(3, 65), row, numbers(3))
+    assert not emitted[-1][0].name.endswith(".rows"), "a kernel more takes longer"
 
 
 def test_the_next_row_is_fetched_while_one_is_computed(

@@ -42,6 +42,8 @@ from functrax.backends.loops.strategies.lanes import (
 from functrax.backends.loops.strategies.parallel import share
 from functrax.backends.loops.strategies.reduction_blocks import (
     block_of_reduction,
+    ends_apart,
+    has_dear_ends,
     in_two,
     narrow_lanes,
 )
@@ -56,7 +58,7 @@ from functrax.core.records import record, replace
 
 #: Besides rewrites of trees, what can be left out: dims that are merged, values that are kept
 #: between stages, reductions and scans in blocks, and kernels for parts of what is put together.
-ALSO_OFF: Final = frozenset(("merge", "stage", "block", "parts"))
+ALSO_OFF: Final = frozenset(("merge", "stage", "block", "apart", "parts"))
 
 
 @record
@@ -144,6 +146,8 @@ def _strategy(kernel: Kernel, target: Target) -> list[Scheduled]:
     grain = None if "block" in kernel.off else block_of_reduction(kernel, target)
     if grain is not None:
         return in_two(kernel, target, grain)
+    if "apart" not in kernel.off and has_dear_ends(kernel, target):
+        return ends_apart(kernel, target)
     if tile is not None:
         return [(kernel, transposes(kernel, target, tile))]
     return [(kernel, go_through_rows(kernel, target, share(kernel, target)))]

@@ -11,18 +11,19 @@ from __future__ import annotations
 import math
 from typing import Final
 
+from functrax.backends.cost import about
 from functrax.backends.kernels.accesses import accesses, address_along, coefficient
-from functrax.backends.kernels.ir import Done, Kernel, LoopStage, Operand, Store
+from functrax.backends.kernels.ir import Done, Kernel, LoopStage, Operand, Store, ordered
 from functrax.backends.loops.rewrites.parallelize import Parallelize
 from functrax.backends.loops.rewrites.rewrite import Rewrite
 from functrax.backends.loops.rewrites.vectorize import is_widened_sum
-from functrax.backends.loops.strategies.lanes import choose_lanes
+from functrax.backends.loops.strategies.lanes import choose_lanes, choose_vector, vector_innermost
 from functrax.backends.loops.strategies.parallel import FEW, share
 from functrax.backends.loops.strategies.rows import LONG_ROW, ends_of_rows, go_through_rows
 from functrax.backends.targets import Target
 from functrax.core.index.expr import Dim
 from functrax.core.records import replace
-from functrax.core.scalars.scalar import Scalar
+from functrax.core.scalars.scalar import MATH, Scalar
 from functrax.core.types import dtypes
 
 #: A reduction is done in blocks when it has few rows, and longer ones than this.
@@ -129,6 +130,65 @@ def in_two(kernel: Kernel, target: Target, grain: int) -> list[tuple[Kernel, lis
     shares = share(final, target)
     return [
         (blocks, go_through_rows(blocks, target, [Parallelize(unit, 1)])),
+        (final, [*shares, *ends_of_rows(final, shares)]),
+    ]
+
+
+def has_dear_ends(kernel: Kernel, target: Target) -> bool:
+    """Whether what follows the reduction of each row, one after the other, is dear.
+
+    Rows that are reduced by vectors give one number at a time.  Functions of many such numbers take
+    less time in a kernel of their own, which computes a vector of them at once.
+    """
+    if kernel.vector not in kernel.inner or len(kernel.stages) != 1:
+        return False
+    (stage,) = kernel.stages
+    if stage.carries or stage.scan is not None or not stage.reductions:
+        return False
+    ends = ordered(tuple([x for store in kernel.rows for x in store.values]))
+    functions = sum([node.op in MATH for node in ends])
+    lanes = target.vector_bytes // dtypes.float32.itemsize
+    rows = about(tuple([kernel.extents[d] for d in kernel.outer]))
+    return functions > 0 and rows * functions * target.function_ns * lanes > target.kernel_ns
+
+
+def ends_apart(kernel: Kernel, target: Target) -> list[tuple[Kernel, list[Rewrite]]]:
+    """The reductions of all rows, then what follows them, for a vector of rows at once."""
+    (stage,) = kernel.stages
+    done = Done("apart", kernel.outer)
+    row, rows = address_along(kernel, kernel.outer)
+    operands, stores, reductions = list(kernel.operands), [], []
+    for reduction in stage.reductions:
+        values = []
+        for x in reduction.results:
+            stores.append(Store(len(operands), row, x))
+            values.append(
+                kernel.builder.node("load", x.dtype, (), (len(operands), row, False, False))
+            )
+            operands.append(Operand(x.dtype, rows, True))
+        reductions.append(replace(reduction, values=tuple(values)))
+    first = replace(
+        kernel,
+        name=f"{kernel.name}.rows",
+        operands=operands,
+        rows=stores,
+        rewrites=(*kernel.rewrites, done),
+    )
+    # Each result is "reduced" along a dim of one point.
+    final = replace(
+        kernel,
+        operands=operands,
+        extents=(*kernel.extents, 1),
+        inner=(len(kernel.extents),),
+        stages=[LoopStage(reductions, [])],
+        rewrites=first.rewrites,
+    )
+    final.vector = choose_vector(final, final.outer)
+    vector_innermost(final)
+    choose_lanes(final, target)
+    shares = share(final, target)
+    return [
+        (first, go_through_rows(first, target, share(first, target))),
         (final, [*shares, *ends_of_rows(final, shares)]),
     ]
 

@@ -43,6 +43,7 @@ from functrax.core.ir.jaxpr import Jaxpr, subjaxprs
 from functrax.core.options.config import state as options
 from functrax.core.options.option_text import levels, limits
 from functrax.core.prims.control import ScanLoop
+from functrax.core.prims.mapped import reindex, reindex_reduce
 from functrax.core.prims.reduce import ReindexReduce
 from functrax.core.tracing.primitive import Primitive
 
@@ -88,6 +89,10 @@ def _is_reduction(primitive: Primitive) -> bool:
     return isinstance(primitive, ReindexReduce)
 
 
+def _is_gather(primitive: Primitive) -> bool:
+    return primitive is reindex or primitive is reindex_reduce
+
+
 def _is_scan(primitive: Primitive) -> bool:
     return isinstance(primitive, ScanLoop)
 
@@ -95,6 +100,7 @@ def _is_scan(primitive: Primitive) -> bool:
 split_loops = _on_demand("clean.split_loops", "split_loops", _is_scan)
 spread = _on_demand("clean.spread", "spread", _is_reduction)
 recognise = _on_demand("contractions.recognise", "recognise", _is_reduction)
+gathers = _on_demand("contractions.gathers", "gathers", _is_gather)
 repeats = _on_demand("contractions.repeats", "repeats", _is_contraction)
 batch = _on_demand("contractions.batch", "batch", _is_contraction)
 share = _on_demand("contractions.added_products", "share", _is_contraction)
@@ -107,6 +113,7 @@ ROAD: Final = (
     as_pass("constant_folding", constant_folding),  # constants are folded
     as_pass("split", split_loops, reorders=True),  # loops are distributed: what needs none leaves
     as_pass("simplify", simplify),  # exact algebraic simplification
+    as_pass("gathers", gathers, reorders=True),  # products of rows that are looked up
     as_pass("compose", compose),  # index maps are composed
     as_pass("widen", widen),  # narrow floats are added up in wider ones
     as_pass("cse", cse),  # common subexpression elimination

@@ -26,6 +26,7 @@ constexpr std::int64_t kRangeCost = 4'000;  // at least, so that threads find wh
 constexpr int kSpins = 1000;                // pauses before a worker sleeps, some 20 microseconds
 using Clock = std::chrono::steady_clock;
 constexpr auto kSpinTime = std::chrono::microseconds(20);
+constexpr int kFew = 3;    // workers that are woken one by one
 constexpr int kShare = 2;  // a thread takes this part of its share of what is left
 
 thread_local bool inside_loop = false;
@@ -146,13 +147,13 @@ void Team::run_meanwhile(const Job& job) {
   missed_ += last_ - begin;
 }
 
-// Wakes as many workers as there are ranges for, beside those that are awake.
+// Wakes workers: a few if there are ranges for no more beside those that are awake.
 void Team::wake(const Job& job, int asleep) {
   const std::int64_t ranges = (job.units + job.least - 1) / job.least;
-  const std::int64_t awake = threads_ - asleep;  // the caller among them
+  const std::int64_t more = ranges - (threads_ - asleep);  // the caller is one that is awake
   std::lock_guard<std::mutex> lock(sleep_);
-  if (ranges >= threads_) return wake_.notify_all();
-  for (std::int64_t k = awake; k < ranges; ++k) wake_.notify_one();
+  if (more > kFew) return wake_.notify_all();
+  for (std::int64_t k = 0; k < more; ++k) wake_.notify_one();
 }
 
 void Team::run(const Job& job) {

@@ -96,13 +96,13 @@ OPERATIONS = {
 }
 
 
-@pytest.mark.parametrize("shape", [(32,), (5,), (2, 7)])
+@pytest.mark.parametrize("shape", [(32,), (5,), (1, 32), (2, 7)])
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_rows(name: str, shape: tuple[int, ...]) -> None:
     run = many(OPERATIONS[name])
     v, xs = data(*shape), data(3, *shape, seed=1)
     agrees(run, v, xs, rtol=1e-4, atol=1e-4)
-    if shape == (32,):
+    if shape[-1] == 32:
         assert loops_of(program_of(run, v, xs)) == 0
 
 
@@ -142,6 +142,28 @@ def test_products_of_small_matrices() -> None:
         return m, jnp.trace(m)
 
     agrees(lambda m, xs: lax.scan(body, m, xs), 0.1 * data(6, 6), 0.1 * data(5, 6, 6, seed=1))
+
+
+@pytest.mark.parametrize("batch", [1, 2, 3, 9])
+def test_a_recurrent_network_on_a_batch(batch: int) -> None:
+    """A batch of one is computed in rows, as without it; one that fills vectors point by point."""
+
+    def run(h: Any, xs: Any, w: Any, u: Any) -> Any:
+        def step(h: Any, x: Any) -> Any:
+            z = fx.nn.sigmoid(x @ w + h @ u)
+            h = (1 - z) * h + z * jnp.tanh((z * h) @ w)
+            return h, h
+
+        return lax.scan(step, h, xs)
+
+    args = data(batch, 16), data(6, batch, 16, seed=2), data(16, 16) / 4, data(16, 16, seed=1) / 4
+    agrees(run, *args, rtol=1e-4, atol=1e-5)
+    agrees(fx.grad(lambda *args: jnp.sum(run(*args)[1] ** 2), (0, 2)), *args, rtol=1e-3, atol=1e-4)
+    if batch == 1:
+        alone = fx.jit(run)(args[0][0], args[1][:, 0], *args[2:])[1]
+        got = fx.jit(run)(*args)[1][:, 0]
+        np.testing.assert_allclose(np.asarray(got), np.asarray(alone), rtol=1e-5, atol=1e-6)
+        assert loops_of(program_of(run, *args)) == 0
 
 
 def test_what_is_unrolled_is_bounded() -> None:

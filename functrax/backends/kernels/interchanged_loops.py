@@ -45,6 +45,7 @@ from functrax.backends.kernels.values import (
     is_update,
     reduced_axes,
 )
+from functrax.backends.targets.facts import PORTABLE
 from functrax.core.index.expr import Dim, as_expr
 from functrax.core.index.map_form import flatten
 from functrax.core.ir.jaxpr import Atom, Eqn, Literal, Var
@@ -90,23 +91,25 @@ def lower_loop(eqn: Eqn, strict: bool = False) -> LoopKernel | Refusal:
     updates = _updates(eqn, *programs[0])
     found: LoopKernel | Refusal = Refusal("no batch shape")
     for batch in _batch_shapes(eqn, updates):
-        if batch or updates:
+        if updates or 8 * math.prod(batch) > PORTABLE.vector_bytes // dtypes.float32.itemsize:
             found = _PointLoop(eqn, batch, programs, updates).lowered()
         else:
-            found = _whole(eqn, programs, strict)
+            found = _by_rows(eqn, batch, programs, strict)
         if isinstance(found, LoopKernel):
             break
     return found
 
 
-def _whole(eqn: Eqn, programs: Sequence[Opened], strict: bool) -> LoopKernel | Refusal:
-    """A loop without points: scalars, or rows of lanes."""
+def _by_rows(
+    eqn: Eqn, batch: Shape, programs: Sequence[Opened], strict: bool
+) -> LoopKernel | Refusal:
+    """A loop of points that do not fill an eighth of a vector: rows of lanes, or scalars."""
     work = sum(_scalar_work(e) for _, eqns, _ in programs for e in eqns)
     if work > FEW_SCALARS:
         found = lower_row_loop(eqn, programs, strict)
-        if isinstance(found, LoopKernel) or work > MOST_OPERATIONS:
+        if isinstance(found, LoopKernel) or (not batch and work > MOST_OPERATIONS):
             return found
-    return _PointLoop(eqn, (), programs, {}).lowered()
+    return _PointLoop(eqn, batch, programs, {}).lowered()
 
 
 def _updates(

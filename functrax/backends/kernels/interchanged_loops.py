@@ -31,11 +31,13 @@ from functrax.backends.kernels.steps import (
     FEW_ELEMENTS,
     MOST_CARRIED,
     MOST_OPERATIONS,
+    MOST_TERMS,
     LoopKernel,
     LoopLowering,
     Opened,
     carried_of,
     opened,
+    terms_of,
 )
 from functrax.backends.kernels.values import (
     MOST_VALUES,
@@ -57,8 +59,6 @@ from functrax.core.tracing.primitive import Elementwise
 from functrax.core.types import dtypes
 from functrax.core.types.aval import ShapedArray
 
-#: A step of more scalar operations is computed in rows of lanes, if it can be.
-FEW_SCALARS = 256
 _Leaf: TypeAlias = Callable[[Point, "Scalar | None"], Scalar]
 
 
@@ -91,25 +91,40 @@ def lower_loop(eqn: Eqn, strict: bool = False) -> LoopKernel | Refusal:
     updates = _updates(eqn, *programs[0])
     found: LoopKernel | Refusal = Refusal("no batch shape")
     for batch in _batch_shapes(eqn, updates):
-        if updates or 8 * math.prod(batch) > PORTABLE.vector_bytes // dtypes.float32.itemsize:
-            found = _PointLoop(eqn, batch, programs, updates).lowered()
-        else:
-            found = _by_rows(eqn, batch, programs, strict)
+        found = _of_points(eqn, batch, programs, updates, strict)
         if isinstance(found, LoopKernel):
             break
     return found
 
 
+def _of_points(
+    eqn: Eqn,
+    batch: Shape,
+    programs: Sequence[Opened],
+    updates: dict[int, Eqn],
+    strict: bool,
+) -> LoopKernel | Refusal:
+    """A loop over the points of a batch shape."""
+    points = math.prod(batch)
+    if not updates and 8 * points <= PORTABLE.vector_bytes // dtypes.float32.itemsize:
+        found = _by_rows(eqn, batch, programs, strict)
+        if found is not None:
+            return found
+    if terms_of(programs) > 4 * MOST_TERMS * points:
+        return Refusal("sums of too many terms to be written out")
+    return _PointLoop(eqn, batch, programs, updates).lowered()
+
+
 def _by_rows(
     eqn: Eqn, batch: Shape, programs: Sequence[Opened], strict: bool
-) -> LoopKernel | Refusal:
-    """A loop of points that do not fill an eighth of a vector: rows of lanes, or scalars."""
+) -> LoopKernel | Refusal | None:
+    """A loop of few points, which fill no eighth of a vector, in rows; None if not so."""
     work = sum(_scalar_work(e) for _, eqns, _ in programs for e in eqns)
-    if work > FEW_SCALARS:
-        found = lower_row_loop(eqn, programs, strict)
-        if isinstance(found, LoopKernel) or (not batch and work > MOST_OPERATIONS):
-            return found
-    return _PointLoop(eqn, batch, programs, {}).lowered()
+    if work <= 4 * MOST_TERMS:
+        return None
+    found = lower_row_loop(eqn, programs, strict)
+    refused = not isinstance(found, LoopKernel) and (batch or work <= MOST_OPERATIONS)
+    return None if refused else found
 
 
 def _updates(

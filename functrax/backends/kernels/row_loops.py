@@ -29,10 +29,12 @@ from functrax.backends.kernels.small_arrays import (
 from functrax.backends.kernels.steps import (
     MOST_CARRIED,
     MOST_OPERATIONS,
+    MOST_TERMS,
     LoopKernel,
     LoopLowering,
     Opened,
     carried_of,
+    terms_of,
 )
 from functrax.backends.targets.facts import PORTABLE
 from functrax.core.index.expr import as_expr
@@ -62,6 +64,8 @@ def lower_row_loop(eqn: Eqn, programs: Sequence[Opened], strict: bool) -> LoopKe
         return Refusal("rows that are too long for registers")
     if lanes < 2:
         return Refusal("a loop over numbers")
+    if terms_of(programs) > MOST_TERMS * lanes:
+        return Refusal("sums of too many terms to be written out")
     if sum(_rows(v.aval) for v in carried_of(eqn)) > MOST_CARRIED:
         return Refusal("too many rows are carried")
     for _, eqns, _ in programs:

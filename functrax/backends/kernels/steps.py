@@ -42,6 +42,9 @@ MOST_OPERATIONS = 1500
 #: The most elements of an array in memory that a step updates, and the most pieces that a row is
 #: put together from.
 FEW_ELEMENTS = 8
+#: The most vectors of terms that the sums of a step have; of scalar terms, and of other scalar
+#: operations, four times as many.  Longer products of matrices are kernels of their own.
+MOST_TERMS = 64
 NO_UPDATES: Final[Mapping[int, Eqn]] = {}
 
 
@@ -98,6 +101,12 @@ def opened(jaxpr: Jaxpr) -> Opened | Refusal:
 
     inputs = [Var(v.aval) for v in jaxpr.invars]
     return inputs, eqns, write(jaxpr, inputs)
+
+
+def terms_of(programs: Sequence[Opened]) -> int:
+    """How many terms the sums of a step have."""
+    sums = [e for _, eqns, _ in programs for e in eqns if isinstance(e.primitive, ReindexReduce)]
+    return sum([e.invars[0].aval.size for e in sums])
 
 
 def _refusal_of(eqn: Eqn) -> Refusal | None:

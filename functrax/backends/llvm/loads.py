@@ -56,6 +56,10 @@ class Loads:
             return
         a = memory.access(buffer, address, offset, guard, lowest)
         masked = guard is not None and w.operand(guard).vector
+        if masked and a.stride == 0 and not a.scattered:
+            name = self._shared(a)
+            w.know(key, memory.from_memory(name, a.dtype, False, a.level), False, a.level)
+            return
         vector = a.stride != 0 or a.scattered or masked
         if vector and not a.is_row:
             name = self._gather(a)
@@ -68,6 +72,16 @@ class Loads:
             element = f"load {memory_type(a.dtype)}, ptr {pointer}{alignment(a.dtype)}"
             name = self._row(a, pointer) if vector else w.line(element, a.level)
         w.know(key, memory.from_memory(name, a.dtype, vector, a.level), vector, a.level)
+
+    def _shared(self, a: MemoryAccess) -> str:
+        """One element for all lanes, which is read if any of them needs it."""
+        w, mask = self.writer, self.memory.mask(a)
+        any_lane = w.line(
+            f"call i1 @llvm.vector.reduce.or.v{w.lanes}i1(<{w.lanes} x i1> {mask})", a.level
+        )
+        pointer = self.memory.first(a)
+        pointer = w.line(f"select i1 {any_lane}, ptr {pointer}, ptr %b{a.buffer}", a.level)
+        return w.line(f"load {memory_type(a.dtype)}, ptr {pointer}{alignment(a.dtype)}", a.level)
 
     def _row(self, a: MemoryAccess, pointer: str) -> str:
         w, memory = self.writer, self.memory

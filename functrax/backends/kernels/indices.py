@@ -41,6 +41,7 @@ class Indices:
     Attributes:
       divisors: for each dim what it was divided by.
       breaks: for each dim the indices from which on a condition holds, or holds no more.
+      turns: for each dim the indices from which on another row of an array is read.
       strides: what is asked to be divisible, and by what.
     """
 
@@ -49,6 +50,7 @@ class Indices:
         self.extents = extents
         self.divisors: dict[int, set[int]] = {}
         self.breaks: dict[int, set[int]] = {}
+        self.turns: dict[int, set[int]] = {}
         self.strides: dict[tuple[IndexExpr, int], None] = {}
         self._dynamic: dict[Scalar, int] = {}
 
@@ -94,6 +96,11 @@ class Indices:
         holds = b.compare("lt", value, self._number(size, unsigned))
         return holds if guard is None else b.both(guard, holds)
 
+    def may_meet(self, expr: IndexExpr, begin: int, end: int) -> bool:
+        """Whether an expression may be at least ``begin`` and less than ``end`` somewhere."""
+        interval = None if self.is_dynamic(expr) else bounds(expr, self.extents)
+        return interval is None or (interval[1] >= begin and interval[0] < end)
+
     def is_inside(self, address: IndexExpr, size: int) -> bool:
         """Whether an address is proven to be at least 0 and less than a size."""
         interval = None if self.is_dynamic(address) else bounds(address, self.extents)
@@ -105,12 +112,23 @@ class Indices:
         if condition.kind == "==0" and len(atoms) == 1 and isinstance(atoms[0], Mod):
             if condition.expr.const == 0:
                 self.strides[atoms[0].expr, atoms[0].divisor] = None
-        if condition.kind != ">=0" or len(condition.expr.terms) != 1:
-            return
-        ((atom, coef),) = condition.expr.terms
-        if isinstance(atom, Dim) and abs(coef) == 1:
-            const = condition.expr.const
-            self.breaks.setdefault(atom.number, set()).add(-const if coef > 0 else const + 1)
+        place = _place_of(condition)
+        if place is not None:
+            dim, index, _ = place
+            self.breaks.setdefault(dim, set()).add(index)
+
+    def _indicator(self, condition: Condition, dtype: np.dtype[Any]) -> Scalar:
+        """1 where a condition holds, else 0."""
+        b = self.builder
+        place = None if self.is_dynamic(condition.expr) else _place_of(condition)
+        if place is None:
+            holds = self.both(None, condition)
+            return b.const(1, dtype) if holds is None else b.convert(holds, dtype)
+        # Which row is read: the same text wherever that changes.
+        dim, index, from_there = place
+        self.turns.setdefault(dim, set()).add(index)
+        here, there = b.node("dim", dtype, (), dim), b.node("int", dtype, (), index)
+        return b.convert(b.compare("ge" if from_there else "lt", here, there), dtype)
 
     def scalar(self, expr: IndexExpr) -> Scalar:
         """An index expression as a scalar, of int32 where all its parts fit."""
@@ -197,8 +215,7 @@ class Indices:
                 return b.convert(self._dynamic_value(atom), dtype)
             return b.node("dim", dtype, (), atom.number)
         if isinstance(atom, Indicator):
-            holds = self.both(None, atom.condition)
-            return b.const(1, dtype) if holds is None else b.convert(holds, dtype)
+            return self._indicator(atom.condition, dtype)
         assert isinstance(atom, FloorDiv | Mod), "loads have been replaced"
         self._note_divisor(atom)
         x, divisor = self.integer(atom.expr, dtype), b.const(atom.divisor, dtype)
@@ -259,6 +276,19 @@ class Indices:
         divided = [part for atom in rest for part in _parts_of(atom)]
         dtype = NARROW if near and all(map(self._is_small, divided)) else _INT64
         return affine_part, self.integer(linear(0, rest), dtype)
+
+
+def _place_of(condition: Condition) -> tuple[int, int, bool] | None:
+    """The dim and the index from which on a condition holds (else: holds no more), if it is of the
+    dim alone.
+    """
+    if condition.kind != ">=0" or len(condition.expr.terms) != 1:
+        return None
+    ((atom, coef),) = condition.expr.terms
+    if not isinstance(atom, Dim) or abs(coef) != 1:
+        return None
+    const = condition.expr.const
+    return atom.number, (-const if coef > 0 else const + 1), coef > 0
 
 
 def _unsigned(dtype: np.dtype[Any]) -> np.dtype[Any]:

@@ -192,7 +192,8 @@ class Lowering:
         self.defs: dict[Var, Eqn] = {v: e for e in jaxpr.eqns for v in e.outvars}
         self.inputs = {jaxpr.invars[n]: k for k, n in enumerate(read_inputs(jaxpr))}
         self.indices = Indices(self.builder, self.extents)
-        self.values = Values(self.builder, self.indices, self.defs, self)
+        chooses = all(map(_in_any_order, jaxpr.eqns))
+        self.values = Values(self.builder, self.indices, self.defs, self, chooses)
         self.reductions: list[Reduce] = []
         self.stage_of: dict[Scalar, int] = {}  # the first stage that can compute a node
         self.row_values: dict[Eqn, Scalar] = {}
@@ -316,6 +317,11 @@ class Lowering:
         dims = [dims_of(x) for x in value.args]
         both = not any(used.isdisjoint(self.inner) for used in dims)
         return both and dims[0] & rows != dims[1] & rows
+
+
+def _in_any_order(eqn: Eqn) -> bool:
+    """Whether a result does not depend on the form of its kernel, as the order of a sum does."""
+    return reduced_axes(eqn) is None or eqn.invars[0].aval.dtype.kind in "iub"
 
 
 def _point_of(shape: Shape, space: Shape, point: Point) -> Point | None:

@@ -17,13 +17,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Protocol, TypeAlias
+from operator import attrgetter
+from typing import Any, Final, Protocol, TypeAlias
 
 import numpy as np
 
 from functrax.backends.kernels.indices import Indices
 from functrax.backends.kernels.refusal import refuse
-from functrax.core.index.expr import IndexExpr
+from functrax.backends.targets import target
+from functrax.core.index.expr import IndexExpr, indicator
 from functrax.core.index.map import IndexMap
 from functrax.core.ir.jaxpr import Atom, Eqn, Literal, Var
 from functrax.core.prims.mapped import Update
@@ -44,9 +46,12 @@ MOST_VALUES = 4096
 #: The most parts that indices of views of views have: where the parts of different reshapes do not
 #: divide one another, each view makes them longer by a factor.
 MAX_INDICES = 64
+_SIZE: Final = attrgetter("size")
 _Key: TypeAlias = "tuple[Atom, Point, Scalar | None]"
 #: What a value is made of, and what makes it: a value for each result of its equation.
 _Step: TypeAlias = "tuple[Sequence[_Key], Callable[[list[Scalar]], tuple[Scalar, ...]]]"
+#: An operand of a concatenation, where it is read, and where it begins and ends.
+_Piece: TypeAlias = "tuple[Atom, Point, int, int]"
 
 
 class Source(Protocol):
@@ -114,6 +119,8 @@ class Values:
       indices: makes those of integers.
       defs: the equation that defines each value; what has none is an input.
       source: where inputs and reductions come from.
+      chooses: whether the row of an array is chosen that is read, where it does, rather than one
+        of several values: see :meth:`_chosen_row`.
     """
 
     def __init__(
@@ -122,11 +129,13 @@ class Values:
         indices: Indices,
         defs: Mapping[Var, Eqn],
         source: Source,
+        chooses: bool = False,
     ) -> None:
         self.builder = builder
         self.indices = indices
         self.defs = defs
         self.source = source
+        self.chooses = chooses
         self._known: dict[_Key, tuple[Scalar, ...]] = {}
         self._composed: dict[tuple[Point, Point], Point] = {}
 
@@ -192,17 +201,30 @@ class Values:
         refuse(f"{eqn.primitive.name} inside a kernel")
 
     def _concatenated(self, eqn: Eqn, point: Point, guard: Scalar | None) -> _Step:
-        """Each operand where it is read, with a guard that it is there; the first that has it."""
-        axis, position, begin = eqn.params["axis"], point[eqn.params["axis"]], 0
-        needs: list[_Key] = []
-        ends: list[Scalar | None] = []
+        """Each operand where it is read, with a guard that it is there; the first that has it.
+
+        Operands that are nowhere at these points are left out.
+        """
+        axis, begin = eqn.params["axis"], 0
+        position = point[axis]
+        pieces: list[_Piece] = []
         for x in eqn.invars:
             end = begin + x.aval.shape[axis]
+            if self.indices.may_meet(position, begin, end):
+                at = (*point[:axis], self.indices.simplify(position - begin), *point[axis + 1 :])
+                pieces.append((x, at, begin, end))
+            begin = end
+        if not pieces:  # outside of it, where the value does not matter
+            return _known(self.builder.const(0, eqn.outvars[0].aval.dtype))
+        row = self._chosen_row(pieces, position) if self.chooses else None
+        if row is not None:
+            return [(*row, guard)], tuple
+        needs: list[_Key] = []
+        ends: list[Scalar | None] = []
+        for x, at, begin, end in pieces:
             inside = self.indices.both(self.indices.both(guard, position >= begin), position < end)
             ends.append(self.indices.both(None, position < end))
-            at = (*point[:axis], self.indices.simplify(position - begin), *point[axis + 1 :])
             needs.append((x, at, inside))
-            begin = end
 
         def chosen(parts: list[Scalar]) -> tuple[Scalar, ...]:
             value = parts[-1]
@@ -211,6 +233,59 @@ class Values:
             return (value,)
 
         return needs, chosen
+
+    def _chosen_row(
+        self, pieces: Sequence[_Piece], position: IndexExpr
+    ) -> tuple[Atom, Point] | None:
+        """What all operands of a concatenation are views of, and where that is read.
+
+        A row that is rolled is read as a row: at which index it begins is chosen once for all of
+        it.  None if they are views of several arrays, or neighbours would be no neighbours.
+        """
+        roots = [self._seen_through(x, at) for x, at, _, _ in pieces]
+        x, first = roots[0]
+        if any(y is not x for y, _ in roots):
+            return None
+        if len(roots) == 1:
+            return x, first
+        if len(self.indices.extents) - 1 in position.used_dims():
+            return None
+        longest = max(range(len(pieces)), key=lambda k: pieces[k][3] - pieces[k][2])
+        where, itemsize = [], x.aval.dtype.itemsize
+        for d, pattern in enumerate(roots[longest][1]):
+            steps = []
+            for (_, at), (_, _, begin, end) in zip(roots, pieces):
+                step = at[d] - pattern
+                if step.terms and end - begin == 1:  # one row is also one of rows in either order
+                    step = min(step + (position - begin), step - (position - begin), key=_SIZE)
+                if step.terms:
+                    return None
+                steps.append(step.const)
+            if any(steps) and math.prod(x.aval.shape[d + 1 :]) * itemsize < target().vector_bytes:
+                return None  # so short a row is none to be read by itself
+            index = pattern + steps[0]
+            for before, after, (_, _, begin, _) in zip(steps, steps[1:], pieces[1:]):
+                if after != before:
+                    index += (after - before) * indicator(position >= begin)
+            if index.size > MAX_INDICES:  # as rolls of rolls along one axis have them
+                return None
+            where.append(index)
+        return x, tuple(where)
+
+    def _seen_through(self, x: Atom, point: Point) -> tuple[Atom, Point]:
+        """The array that views show at a point, and where; views that are inside everywhere."""
+        while isinstance(x, Var) and x in self.defs:
+            eqn = self.defs[x]
+            if not isinstance(eqn.primitive, Reindex) or not self._is_total(eqn):
+                break
+            x, point = eqn.invars[0], self._composition(map_of(eqn), point)
+        return x, point
+
+    def _is_total(self, eqn: Eqn) -> bool:
+        """Whether a reindex needs no fill value: it can have none, or its map is inside."""
+        if "fill" not in eqn.params:
+            return True
+        return self.chooses and len(eqn.invars) == 1 and map_of(eqn).total()
 
     def moved(self, eqn: Eqn, point: Point) -> Point:
         """Where a reindex that is inside everywhere reads its operand; refused if it is not."""
@@ -226,7 +301,7 @@ class Values:
     ) -> tuple[Point, Scalar | None, Scalar | None]:
         """Where a reindex reads: the point, the guard there, and whether it is inside."""
         index_map = map_of(eqn)
-        if "fill" not in eqn.params:  # a map that is inside everywhere
+        if self._is_total(eqn):
             return self._composition(index_map, point), guard, None
         exprs, inside = self.image(index_map, point, eqn.invars[1:], guard)
         return exprs, inside, None if inside is guard else inside

@@ -19,6 +19,7 @@ from functrax.backends.kernels.ir import Kernel, Operand
 from functrax.backends.kernels.lower import lower_group, read_inputs
 from functrax.backends.kernels.math import EXPANSIONS
 from functrax.backends.kernels.refusal import Refusal
+from functrax.backends.loops.strategies import estimated_ns
 from functrax.backends.passes.fusion.contraction_groups import has_few_parts, is_small
 from functrax.backends.passes.groups import contraction, fused
 from functrax.backends.targets import schedule_target, target
@@ -128,8 +129,10 @@ def _group(eqn: Eqn) -> LoweredGroup | Refusal:
     number = _constant_of(jaxpr, last.invars[0]) if on_value else None
     if on_value and number is None:
         return Refusal("a scatter into a value that its own kernel computes")
-    parts = "parts" not in without_schedules()
-    kernels = lower_group(jaxpr, eqn.params["name"], options.strict, parts)
+    costs = (
+        None if "parts" in without_schedules() else partial(estimated_ns, target=schedule_target())
+    )
+    kernels = lower_group(jaxpr, eqn.params["name"], options.strict, costs)
     if isinstance(kernels, Refusal):
         return kernels
     copies: tuple[tuple[int, int], ...] = ()

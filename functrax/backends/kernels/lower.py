@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 from functrax.backends.kernels.accesses import dims_of
 from functrax.backends.kernels.indices import Indices
@@ -38,18 +39,20 @@ from functrax.core.prims.reduce import ArgReduce, reduce_sum
 from functrax.core.scalars.scalar import Builder, Scalar
 from functrax.core.types import dtypes
 
-#: A group's space of this many points is split where conditions change, into at most so many parts.
-#: Of twice as many equations it is not: the parts take a tenth to a third less time, and machine
-#: code two to four times as long to make.
+#: A group's space of this many points is split where conditions change, into at most so many parts,
+#: if it has at most twice as many equations: the parts take a tenth to a third less time, and
+#: machine code two to four times as long to make.  Others are split where that saves much more.
 LEAST_SPLIT = 1 << 17
 MOST_PARTS = 12
+#: Predicts how many nanoseconds a kernel takes.
+Costs: TypeAlias = Callable[[Kernel], float]
 #: The most products that are added up in their own dtype outside of contractions.  Where vectors
 #: lie along the sum they are added up in many parts; elsewhere one after the other.
 SHORT_PRODUCT = 4096
 
 
 def lower_group(
-    jaxpr: Jaxpr, name: str, strict: bool = False, parts: bool = True
+    jaxpr: Jaxpr, name: str, strict: bool = False, costs: Costs | None = None
 ) -> list[Kernel] | Refusal:
     """The kernels of a group, without a schedule: one, or some for parts of its results.
 
@@ -57,15 +60,15 @@ def lower_group(
       jaxpr: the group's program, without constants; no array in it has size 0.
       name: for people.
       strict: whether dims that are reduced stay whole, for the order depends on them.
-      parts: whether a large space may be split.
+      costs: how many nanoseconds a kernel is predicted to take, if a large space may be split.
 
     Returns:
       The kernels; refused if the group does not fit the form of a kernel.
     """
-    return answered(lambda: _lowered(jaxpr, name, strict, parts))
+    return answered(lambda: _lowered(jaxpr, name, strict, costs))
 
 
-def _lowered(jaxpr: Jaxpr, name: str, strict: bool, parts: bool) -> list[Kernel]:
+def _lowered(jaxpr: Jaxpr, name: str, strict: bool, costs: Costs | None) -> list[Kernel]:
     shape, axes = iteration_space(jaxpr)
     plain = Lowering(jaxpr, name, shape, axes, tuple((n,) for n in shape), strict=strict)
     kernel = plain.kernel()
@@ -77,39 +80,116 @@ def _lowered(jaxpr: Jaxpr, name: str, strict: bool, parts: bool) -> list[Kernel]
     pieces = split_dims(divisors, shape)
     if pieces is not None:
         return [Lowering(jaxpr, name, shape, axes, pieces, strict=strict).kernel()]
-    return (_parts(plain) if parts else None) or [kernel]
+    return (None if costs is None else _parts(plain, kernel, costs)) or [kernel]
 
 
-def _parts(whole: Lowering) -> list[Kernel] | None:
+def _parts(whole: Lowering, kernel: Kernel, costs: Costs) -> list[Kernel] | None:
     """Kernels for parts of a large space, in each of which less remains to be asked.
 
-    What is padded or put together from arrays is a few copies then.  None if it is not worth it.
+    What is padded, rolled or put together from arrays is a few copies then: the interior and the
+    borders, each with loops of its own.  None if it is not worth it: a large space of few equations
+    is split into a few parts whatever they are, others where costs say so.
     """
     jaxpr, shape = whole.jaxpr, whole.full_shape
-    splits = whole.indices.breaks and math.prod(shape) >= LEAST_SPLIT
-    plain = not any(reduced_axes(e) is not None or is_update(e) for e in jaxpr.eqns)
-    if not splits or not plain or len(jaxpr.eqns) > 2 * MOST_PARTS:
+    points = math.prod(shape)
+    if any(reduced_axes(e) is not None or is_update(e) for e in jaxpr.eqns):
         return None
-    kernels: list[Kernel] = []
-    todo = [(whole, (0,) * len(shape), shape)]
+    if not _is_worth_splitting(points, kernel, LEAST_SPLIT):
+        return None
+    large = points >= LEAST_SPLIT
+    # Where nothing else is asked, parts that read rows from end to end are worth it, too.
+    also_rows = large and not whole.indices.breaks
+    if not whole.indices.breaks and not also_rows:
+        return None
+    todo = [_Part(whole, kernel, (0,) * len(shape), shape)]
+    if large and len(jaxpr.eqns) <= 2 * MOST_PARTS:
+        few = _split(todo, also_rows, MOST_PARTS)
+        if few is not None:
+            return few
+    return _split(todo, also_rows, 4 * MOST_PARTS, costs)
+
+
+def _split(
+    todo: list[_Part], also_rows: bool, most: int, costs: Costs | None = None
+) -> list[Kernel] | None:
+    """Kernels for parts of parts; None if there are too many, or they take too long.
+
+    Args:
+      todo: the parts, not changed.
+      also_rows: whether they are split where another row is read.
+      most: how many kernels there are at most.
+      costs: if not None, each kernel more must save ``Target.split_ns``.
+    """
+    todo, machine = list(todo), target()
+    least = int(machine.kernel_ns / machine.element_ns)
+    allowed = 0.0 if costs is None else costs(todo[0].kernel)
+    done: list[_Part] = []
     while todo:
-        part, begins, ends = todo.pop()
-        kernel = part.kernel()
-        saved = math.prod(part.extents) * target().element_ns
-        if not part.indices.breaks or saved < target().kernel_ns:
-            kernels.append(kernel)
+        todo.sort(key=_Part.size)
+        part = todo.pop()
+        parts: list[_Part] = []
+        if _is_worth_splitting(part.size(), part.kernel, least):
+            parts = part.split(also_rows)
+        if len(parts) > 1:
+            todo.extend(parts)
+            allowed -= (len(parts) - 1) * machine.split_ns
         else:
-            d = min(part.indices.breaks)
-            inside = [begins[d] + n for n in part.indices.breaks[d] if 0 < n < part.extents[d]]
-            places = sorted({begins[d], *inside, ends[d]})
-            for low, high in reversed(list(itertools.pairwise(places))):
-                begin = (*begins[:d], low, *begins[d + 1 :])
-                end = (*ends[:d], high, *ends[d + 1 :])
-                sizes = tuple((y - x,) for x, y in zip(begin, end, strict=True))
-                todo.append((Lowering(jaxpr, whole.name, shape, (), sizes, begin), begin, end))
-        if len(kernels) + len(todo) > MOST_PARTS:
+            done.append(part)
+            allowed -= 0.0 if costs is None else costs(part.kernel)
+        if len(done) + len(todo) > most or (costs is not None and allowed < 0):
             return None
-    return kernels
+    return [part.kernel for part in sorted(done, key=lambda part: part.begins)]
+
+
+def _is_worth_splitting(points: int, kernel: Kernel, least: int) -> bool:
+    """Whether a kernel does as much as a choice at so many points."""
+    return points >= least or points * kernel.work >= 4 * least
+
+
+class _Part:
+    """A part of the space of a group.
+
+    Args:
+      lowering: of the part.
+      kernel: of the part, or None to make it when it is needed.
+      begins: for each axis where it begins.
+      ends: and where it ends.
+    """
+
+    def __init__(
+        self, lowering: Lowering, kernel: Kernel | None, begins: Shape, ends: Shape
+    ) -> None:
+        self.lowering, self._kernel, self.begins, self.ends = lowering, kernel, begins, ends
+
+    def size(self) -> int:
+        """How many points it has."""
+        return math.prod(self.lowering.extents)
+
+    @property
+    def kernel(self) -> Kernel:
+        """Its kernel."""
+        if self._kernel is None:
+            self._kernel = self.lowering.kernel()
+        return self._kernel
+
+    def split(self, also_rows: bool) -> list[_Part]:
+        """Parts between the places along the first axis where something changes, which its kernel
+        has asked for; none if there are no such places.
+        """
+        whole, begins, ends = self.lowering, self.begins, self.ends
+        places = whole.indices.breaks or (whole.indices.turns if also_rows else {})
+        if not places:
+            return []
+        d = min(places)
+        inside = [begins[d] + n for n in places[d] if 0 < n < whole.extents[d]]
+        parts = []
+        for low, high in itertools.pairwise(sorted({begins[d], *inside, ends[d]})):
+            begin = (*begins[:d], low, *begins[d + 1 :])
+            end = (*ends[:d], high, *ends[d + 1 :])
+            sizes = tuple((y - x,) for x, y in zip(begin, end, strict=True))
+            lowered = Lowering(whole.jaxpr, whole.name, whole.full_shape, (), sizes, begin)
+            parts.append(_Part(lowered, None, begin, end))
+        return parts
 
 
 def read_inputs(jaxpr: Jaxpr) -> tuple[int, ...]:

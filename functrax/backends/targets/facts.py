@@ -122,6 +122,8 @@ class Target:
       colliding_rows: and so do rows of a side that is read element by element.
       kernel_ns: nanoseconds that a program of one kernel more takes longer, by its start and by the
         ends of its loops.
+      split_ns: nanoseconds that each kernel must save that a kernel is split into more: to compile
+        it takes a thousand times as long.
       element_ns: nanoseconds of one more operation on an element, in a kernel that moves data.
       function_ns: nanoseconds of a function such as ``exp`` there.
       reread_ns: nanoseconds to read a byte once more, from a cache.
@@ -197,6 +199,7 @@ class Target:
     colliding_stride: int = 1024
     colliding_rows: int = 4096
     kernel_ns: float = 128.0
+    split_ns: float = 4096.0
     element_ns: float = 1 / 128
     function_ns: float = 3 / 16
     reread_ns: float = 1 / 128

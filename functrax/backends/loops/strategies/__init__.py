@@ -28,6 +28,7 @@ from typing import Final, TypeAlias
 from functrax.backends.kernels.ir import Kernel, LoopStage
 from functrax.backends.kernels.merge import merged
 from functrax.backends.kernels.row_buffers import keep_rows
+from functrax.backends.kernels.work import kernel_ns
 from functrax.backends.loops.build import build
 from functrax.backends.loops.rewrites import rewritten
 from functrax.backends.loops.rewrites.combine import Combine
@@ -93,6 +94,11 @@ def schedule(kernel: Kernel, target: Target, left_out: LeftOut = NOTHING) -> lis
         return [(kernel, [last])]
     found = _strategy(_with_lanes(kernel, target), target)
     return [(k, [*_lanes(k, target), *rewrites, last]) for k, rewrites in found]
+
+
+def estimated_ns(kernel: Kernel, target: Target) -> int:
+    """Nanoseconds that a kernel is predicted to take with its schedule, which it is not given."""
+    return sum([kernel_ns(k, target) for k, _ in schedule(replace(kernel), target)])
 
 
 def scheduled_trees(

@@ -103,6 +103,9 @@ def choose_lanes(kernel: Kernel, target: Target) -> None:
     v = kernel.vector
     if v is None:
         return
+    if _is_scattered(kernel, v, target):
+        kernel.vector = None
+        return
     touched = {number for _, number, _ in accesses(kernel)}
     widest = max(real_dtype(kernel.operands[k].dtype).itemsize for k in touched)
     lanes = vector = target.vector_bytes // max(widest, 2)
@@ -129,6 +132,21 @@ def choose_lanes(kernel: Kernel, target: Target) -> None:
     while lanes // 2 >= kernel.extents[v]:
         lanes //= 2
     kernel.lanes = lanes
+
+
+def _is_scattered(kernel: Kernel, v: int, target: Target) -> bool:
+    """Whether a kernel moves elements that are lines apart, and computes little.
+
+    A processor moves them one by one, and code that puts them into vectors is long.
+    """
+    touched = list(accesses(kernel))
+    if kernel.inner or has_functions(kernel) or kernel.work > 4 * len(touched):
+        return False
+    steps = [
+        (abs(coefficient(address, v)) * kernel.operands[k].dtype.itemsize, stored)
+        for address, k, stored in touched
+    ]
+    return all(step >= target.cache_line or not (step or stored) for step, stored in steps)
 
 
 def has_functions(kernel: Kernel) -> bool:

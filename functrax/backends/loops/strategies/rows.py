@@ -81,11 +81,15 @@ def streams(kernel: Kernel, aligned: Store | None = None) -> list[Rewrite]:
 
 
 def _aligned_store(kernel: Kernel, target: Target, shared: Parallelize | None) -> Store | None:
-    """The store whose rows begin with a short vector: its results are no whole lines, but many."""
+    """The store whose rows begin with a short vector: its results are no whole lines, but many, or
+    they are a part of rows of whole lines.
+    """
     v = kernel.vector
     if v is None or kernel.inner or kernel.lanes == 1:
         return None
     stores = list(kernel.stores())
+    if _begins_in_line(kernel, target) and _length(kernel, shared) >= FEW_VECTORS * kernel.lanes:
+        return stores[0]
     if len(stores) != 1 or any(s.serial or not is_large(kernel, s) for s in stores):
         return None
     (store,) = stores
@@ -94,6 +98,22 @@ def _aligned_store(kernel: Kernel, target: Target, shared: Parallelize | None) -
     whole = whole and _length(kernel, shared) >= LEAST_LINES * kernel.lanes
     usual = coefficient(store.address, v) == 1 and not is_streamed(kernel, store)
     return store if whole and usual else None
+
+
+def _begins_in_line(kernel: Kernel, target: Target) -> bool:
+    """Whether all that is written are rows a whole number of lines apart, from inside of a line on.
+
+    These are parts of rows (``kernels/lower.py``).  A vector on two lines takes as long as two.
+    """
+    stores = list(kernel.stores())
+    address = stores[0].address
+    if any(s.address != address or s.serial or s.offset is not None for s in stores):
+        return False
+    size = min([kernel.operands[s.buffer].dtype.itemsize for s in stores])
+    apart = [c * size for a, c in address.terms if a.dims_mask != 1 << _dim(kernel.vector)]
+    begins_inside = address.const * size % target.cache_line != 0
+    whole = all(step % target.cache_line == 0 for step in apart)
+    return begins_inside and whole and coefficient(address, kernel.vector) == 1
 
 
 def _length(kernel: Kernel, shared: Parallelize | None) -> int:

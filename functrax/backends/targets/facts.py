@@ -199,7 +199,7 @@ class Target:
     colliding_stride: int = 1024
     colliding_rows: int = 4096
     kernel_ns: float = 128.0
-    split_ns: float = 4096.0
+    split_ns: float = 5000.0
     element_ns: float = 1 / 128
     function_ns: float = 3 / 16
     reread_ns: float = 1 / 128

@@ -216,10 +216,11 @@ def difference(
     for i, (a, b) in enumerate(zip(mine, theirs)):
         if a.size != b.size:
             return f"wrong values: output {i} has {a.size} elements, not {b.size}"
-        if a.dtype.kind == "f" and a.dtype != b.dtype:
+        if a.dtype.kind in "fc" and a.dtype != b.dtype:
             return f"wrong values: output {i} is {a.dtype}, not {b.dtype}"
-        scale = max(float(np.linalg.norm(b.astype(np.float64))), noise * b.size**0.5) or 1.0
-        error = float(np.linalg.norm(a.astype(np.float64) - b.astype(np.float64))) / scale
+        wide = np.complex128 if "c" in (a.dtype.kind, b.dtype.kind) else np.float64
+        scale = max(float(np.linalg.norm(b.astype(wide))), noise * b.size**0.5) or 1.0
+        error = float(np.linalg.norm(a.astype(wide) - b.astype(wide))) / scale
         if not error <= tolerance:
             return f"wrong values: output {i} differs by {error:.1e}"
     return ""

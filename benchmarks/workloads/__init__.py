@@ -13,12 +13,22 @@ from benchmarks.workloads import (
     elementwise,
     libraries,
     operations,
+    research,
     sizes,
 )
 
 TABLES: dict[str, tuple[Workload, ...]] = {
     module.TITLE: module.ROWS
-    for module in (elementwise, contractions, control, calls, sizes, libraries, operations)
+    for module in (
+        elementwise,
+        contractions,
+        control,
+        calls,
+        sizes,
+        libraries,
+        operations,
+        research,
+    )
 }
 
 

@@ -126,6 +126,17 @@ def test_differences(mine: Any, theirs: Any, said: str) -> None:
     assert said in problem and bool(said) == bool(problem)
 
 
+def test_imaginary_parts_are_compared_too() -> None:
+    theirs = np.array([1 + 1j, 2], np.complex64)
+    assert runner.difference([theirs], [theirs], 1e-3) == ""
+    assert runner.difference([theirs.conj()], [theirs], 1e-3).startswith("wrong values: output 0")
+    wide = theirs.astype(np.complex128)
+    assert (
+        runner.difference([wide], [theirs], 1e-3)
+        == "wrong values: output 0 is complex128, not complex64"
+    )
+
+
 def test_a_session_calls_blocks_and_samples() -> None:
     session = worker.Session(frameworks.load("numpy"))
     found = fake_workload(inputs=floats((4,)), peers={"numpy": lambda np: lambda x: x + x})

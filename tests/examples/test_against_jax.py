@@ -42,13 +42,18 @@ CASES = [
     ("gaussian_process", FIT),
     ("hessian_vector_products", HVP),
     ("hessian_vector_products", LANCZOS),
+    ("ising", "simulate(random.key(0), TEMPERATURES[:3], 8, 6)"),
     ("kdv", "train(random.key(0), 2)[1]"),
     ("langevin", f"{SAMPLE} for move in (unadjusted, adjusted)]"),
+    ("lattice_boltzmann", "list(tunnel(18, 20))"),
+    ("lattice_boltzmann", "channel_and_slope(0.1, 1e-5, 5, 50)"),
     ("lorenz", "sensitivity(jnp.array(START), 0.5, 50)"),
     ("lorenz", "lyapunov_exponents(jnp.array(START), 10)"),
     ("maml", "[train(f, random.key(0), 5)[1] for f in (meta_loss, joint_loss)]"),
     ("per_example_gradients", "per_example_gradients(initial(), *data(random.key(0), 9)[:2])"),
     ("per_example_gradients", "train(*data(random.key(0), 40)[:2], 5, random.key(1))"),
+    ("ppo", "train(random.key(0), 2)"),
+    ("ppo", "balance(init(random.key(0)), random.key(1), 30)"),
     ("rnn", "train(random.key(0), 5, 8)[1]"),
 ]
 

@@ -96,10 +96,13 @@ def test_wgan_gp_trains_its_critic(tmp_path: Path) -> None:
         ("fixed_point", [], 5, 1),
         ("gaussian_process", [], None, 1),
         ("hessian_vector_products", [], 100, 0),
+        ("ising", ["--size", 16, "--sweeps", 50], None, 1),
         ("kdv", ["--steps", 40], 1e4, 1),
         ("langevin", ["--chains", 200, "--steps", 60], None, 1),
+        ("lattice_boltzmann", ["--steps", 800, "--height", 36], None, 1),
         ("lorenz", ["--trajectories", 2, "--time", 5, "--rounds", 50], None, 1),
         ("maml", ["--steps", 150], 1.3, 1),
+        ("ppo", ["--updates", 30], None, 1),
         ("rnn", ["--steps", 120], 10, 1),
     ],
 )

@@ -86,7 +86,7 @@ def _contraction(eqn: Eqn, runs: Any) -> LoweredGroup | Refusal:
     """A sum of products: tiles of it, else loops if they are few, else a host call."""
     jaxpr: Jaxpr = eqn.params["jaxpr"]
     if (not options.strict or options.strict_tiles) and not has_few_parts(jaxpr):
-        tiles = _tiles(jaxpr, eqn.params["name"], runs)
+        tiles = _tiles(jaxpr, eqn.params["name"], runs, not is_small(jaxpr))
         if isinstance(tiles, LoweredGroup):
             return tiles
     if not is_small(jaxpr):
@@ -94,8 +94,11 @@ def _contraction(eqn: Eqn, runs: Any) -> LoweredGroup | Refusal:
     return _group(eqn)
 
 
-def _tiles(jaxpr: Jaxpr, name: str, runs: Any) -> LoweredGroup | Refusal:
-    """A sum of products in tiles; refused if it is another sum, or other loops do it better."""
+def _tiles(jaxpr: Jaxpr, name: str, runs: Any, needed: bool) -> LoweredGroup | Refusal:
+    """A sum of products in tiles; refused if it is another sum, or other loops do it better.
+
+    ``needed``: there are no other loops.
+    """
     from functrax.backends.gemm.lower_contraction import contraction_kernels
     from functrax.backends.gemm.shared_arrays import with_own_arrays
 
@@ -104,7 +107,7 @@ def _tiles(jaxpr: Jaxpr, name: str, runs: Any) -> LoweredGroup | Refusal:
         from functrax.backends.compilation.autotune import fastest
 
         pick = partial(fastest, runs=runs)
-    kernels = contraction_kernels(jaxpr, name, schedule_target(), without_schedules(), pick)
+    kernels = contraction_kernels(jaxpr, name, schedule_target(), without_schedules(), pick, needed)
     if isinstance(kernels, Refusal):
         return kernels
     refusal = _without_instructions(kernels)

@@ -93,13 +93,20 @@ class Plan:
         return size * math.prod(extents[d] for d in inner[inner.index(dim) + 1 :])
 
 
-def ranked(kernel: Kernel, first: Side, second: Side, target: Target) -> list[Plan]:
+def ranked(
+    kernel: Kernel, first: Side, second: Side, target: Target, needed: bool = False
+) -> list[Plan]:
     """The plans that there are, the cheapest one first; none if no side has a dim of its own.
 
-    For a size-generic program the cheapest one alone.
+    For a size-generic program the cheapest one alone.  ``needed``: nothing else computes it in
+    loops, so a side that is much larger than what it is computed from (an outer product, numbers of
+    classes as vectors of 0 and 1) is stored all the same where there are no other plans.
     """
     model = _Model(kernel, (first, second), target)
     plans = [*model.plans(first, second), *model.plans(second, first)]
+    if needed and not plans:
+        model.grows = True
+        plans = [*model.plans(first, second), *model.plans(second, first)]
     costs = [plan.cost for plan in plans]
     if plans and recording_of(costs) is not None:  # which of them is the cheapest is one answer
         return [plans[decided(_cheapest, *costs)]]
@@ -129,6 +136,7 @@ class _Model:
       blocks: what is done at a time: as it is, and if the right side is copied.
       arrays: how many elements all arrays have.
       few: so many elements of a side may be stored whatever is read for them.
+      grows: whether any number of them may.
     """
 
     def __init__(self, kernel: Kernel, sides: tuple[Side, Side], target: Target) -> None:
@@ -152,6 +160,7 @@ class _Model:
         self.steps = math.prod(self.extents[d] for d in kernel.inner)
         self.arrays = sum(operand.size for operand in kernel.operands)
         self.few = target.first_cache // dtypes.float64.itemsize
+        self.grows = False
 
     def plans(self, left: Side, right: Side) -> Iterator[Plan]:
         """The plans with one of the sides as the left one."""
@@ -230,7 +239,8 @@ class _Model:
         if side.place is not None and not for_unit and (own == 1 or not in_vectors):
             yield _Cost("in place", 0, self._in_place(side, own, count, in_vectors))
         panel = count * (self.lanes if in_vectors else 1)
-        if for_unit or not self._grows(side, dim, panel):
+        fits = (self.grows and windows is None) or not self._grows(side, dim, panel)
+        if for_unit or fits:
             yield _Cost("packed", self._storing(self._filled(side, dim, panel), own == 1), 0)
         if windows is None:
             return

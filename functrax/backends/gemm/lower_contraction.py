@@ -84,6 +84,7 @@ def contraction_kernels(
     target: Target,
     off: frozenset[str] = frozenset(),
     pick: Pick | None = None,
+    needed: bool = False,
 ) -> list[Kernel] | Refusal:
     """The kernels of a contraction: the sums with their tiling, what stores sides without.
 
@@ -94,6 +95,7 @@ def contraction_kernels(
       off: decisions that their schedules leave out.
       pick: chooses one of its plans, of which the first one is the model's choice; and is given
         what makes a plan's kernels.  None for that one.
+      needed: whether nothing else computes it in loops (:func:`~.blocking.ranked`).
 
     Returns:
       The kernels; refused if it is not one sum of one product, or is better done by other loops.
@@ -105,7 +107,7 @@ def contraction_kernels(
     for part in parts:
         if kernels:
             part.operands = [o for o in kernels[-1].operands if not o.scratch]
-        scheduled = _scheduled(part, target, off, pick)
+        scheduled = _scheduled(part, target, off, pick, needed)
         if isinstance(scheduled, Refusal):
             return scheduled
         kernels += scheduled
@@ -113,7 +115,7 @@ def contraction_kernels(
 
 
 def _scheduled(
-    kernel: Kernel, target: Target, off: frozenset[str], pick: Pick | None
+    kernel: Kernel, target: Target, off: frozenset[str], pick: Pick | None, needed: bool
 ) -> list[Kernel] | Refusal:
     """The kernels of a contraction, or of a part of one."""
     if not kernel.stages:
@@ -126,7 +128,7 @@ def _scheduled(
         return Refusal("a sum of something else than a product")
     sides = _sides(kernel)
     kernel.inner = _in_order(kernel, sides)
-    plain = ranked(kernel, *sides, target)
+    plain = ranked(kernel, *sides, target, needed)
     if not plain:
         return Refusal("no tiles: a side has no dim of its own")
     forms = [(kernel, plain)]

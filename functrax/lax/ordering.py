@@ -112,7 +112,12 @@ def top_k(operand: ArrayLike, k: int, *, axis: int = -1) -> list[Array]:
 
     Returns:
       ``[values, indices]``, both of size ``k`` along the axis; the indices are int32, and of equal
-      elements the first ones are chosen.
+      elements the first ones are chosen.  Floats are in total order: 0 is larger than -0, NaN
+      larger than all numbers, and NaN of negative sign smaller.
+
+    Raises:
+      DTypeError: for complex numbers.
+      ShapeError, AxisError: if the axis is out of range, or has fewer than ``k`` elements.
 
     >>> import numpy as np
     >>> from functrax import lax

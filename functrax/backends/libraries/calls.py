@@ -1,4 +1,4 @@
-"""Equations that library functions compute: linear algebra, Fourier transforms and ``top_k``.
+"""Equations that library functions compute: linear algebra, Fourier transforms, sorting.
 
 An equation enters, with the slots of its operands and results; launches leave, or None where the
 NumPy reference is to be called instead: for empty arrays, and in a process that lacks a function
@@ -9,42 +9,25 @@ Start at :func:`library_launches`.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Final
 
 from functrax.backends.executables.library_functions import own_function
 from functrax.backends.executables.program import Launch
 from functrax.backends.executables.program_builder import ProgramBuilder
-from functrax.backends.libraries import linear_algebra_calls
+from functrax.backends.libraries import linear_algebra_calls, ordering_calls
 from functrax.backends.libraries.fourier_calls import fft
 from functrax.backends.libraries.site import Site
-from functrax.backends.targets import target
 from functrax.core.ir.jaxpr import Eqn
-from functrax.core.prims import fourier
-from functrax.core.prims.ordering import top_k
+from functrax.core.prims import fourier, ordering
 from functrax.core.tracing.primitive import Primitive
 from functrax.core.types import dtypes
-
-
-def _top_k(site: Site) -> list[Launch | None]:
-    k, axis = site.params["k"], site.params["axis"]
-    dtype, shape = site.avals[0].dtype, site.shape
-    length, inner = shape[axis], math.prod(shape[axis + 1 :])
-    units = math.prod(shape) // length
-    cost = 10 + length // 4 + 6 * k * k.bit_length()
-    machine = target()
-    sorting = machine.program_ns + machine.numpy_element_ns * math.prod(shape) * length.bit_length()
-    if units * cost > sorting or dtype.kind not in "fi" or dtype.itemsize < 4:
-        return [None]
-    name = f"top_k_{dtype.kind}{dtype.itemsize}"
-    return [site.own(name, site.inputs, site.outputs, (length, k, inner), cost, units)]
-
 
 _RULES: Final[dict[Primitive, Callable[[Site], list[Launch | None]]]] = {
     **linear_algebra_calls.RULES,
     fourier.fft: fft,
-    top_k: _top_k,
+    ordering.sort: ordering_calls.sort,
+    ordering.top_k: ordering_calls.top_k,
 }
 #: The names of what library functions compute.
 PRIMITIVES: Final = frozenset(primitive.name for primitive in _RULES)

@@ -146,6 +146,7 @@ py::dict functions() {
   for (const Named& f : fourier_loops()) add(f);
   for (const Named& f : lapack_loops()) add(f);
   for (const Named& f : selection_loops()) add(f);
+  for (const Named& f : sorting_loops()) add(f);
   return found;
 }
 

@@ -1,5 +1,5 @@
 // Functions that launches call beside the compiler's kernels: loops of NumPy, loops over small
-// matrices, Fourier transforms, and selection.
+// matrices, Fourier transforms, selection, and sorting.
 //
 // Each has the form of a kernel (program.h), so the executor knows nothing of them. Their names and
 // addresses go out; functrax/backends/libraries looks them up, and writes their params. Their
@@ -25,6 +25,8 @@ const std::vector<Named>& fourier_loops();
 const std::vector<Named>& lapack_loops();
 // The largest elements (selection_loops.cpp).
 const std::vector<Named>& selection_loops();
+// Arrays sorted together (sorting_loops.cpp).
+const std::vector<Named>& sorting_loops();
 
 // Names and addresses of all functions.
 pybind11::dict functions();

@@ -1,147 +1,219 @@
-// The largest elements of rows, in order, and where they are.
+// The largest elements of rows, in order, and where they are; ties go to the first.
 //
-// A kernel whose units are rows, of one stride. What may be among the largest is collected; when
-// there is no more room, the best of it stay, and the last one of these has to be beaten by what
-// comes. Most blocks of a row have nothing that beats it, and no order of a row costs much more
-// than another.
+// A kernel for rows of bits that a TotalOrder makes keys of. The largest element of each block of a
+// row is found, then a number that the k largest of these reach: it is a bound, below which nothing
+// is among the k largest elements. Only blocks that reach it are looked at again, and what reaches
+// it is sorted. No order of the elements costs much more than another.
 //
-// Start at top_k.
+// Start at of_rows.
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
+#include <type_traits>
 
 #include "library.h"
+#include "ordering_keys.h"
+#include "radix_sort.h"
 #include "small_array.h"
 #include "targets/native.h"
 
 namespace functrax::library {
 namespace {
 
-using Index = std::int64_t;
+constexpr std::size_t kInline = 512;
 
-// Elements that are looked at before anything is done with one of them.
-constexpr Index kBlock = 64;
-constexpr Index kInline = 1024;
+// Elements that are looked at together, before anything is done with one of them.
+constexpr Index kChunk = 16;
 
-// NaN counts as larger than all numbers.
-template <typename T>
-bool beats(T x, T y) {
-  return x > y || (x != x && y == y);
-}
+// Rows that lie side by side and are read together.
+constexpr Index kLanes = 16;
 
-template <typename T>
-struct Item {
-  T value;
-  std::int32_t place;
+template <typename S>
+struct Row {
+  using Item = ItemOf<S>;
 
-  // Of equal elements the first one comes first.
-  bool operator<(const Item& o) const {
-    return beats(value, o.value) || (!beats(o.value, value) && place < o.place);
+  const S* bits;
+  Index length, step;
+  TotalOrder<S> order;
+
+  S key(Index i) const { return order.key(bits[i * step]); }
+  // The largest keys have the smallest items.
+  Item item(Index i) const { return item_of<Item>(static_cast<S>(~key(i)), i); }
+
+  // For a step of 1.
+  bool any_reaches(Index begin, Index end, S bound) const {
+    int found = 0;
+    for (Index i = begin; i < end; ++i) found |= order.key(bits[i]) >= bound;
+    return found != 0;
   }
 };
 
-// The best of a row so far, and others.
-template <typename T>
-class Candidates {
- public:
-  Candidates(Item<T>* items, Index wanted, Index room)
-      : items_(items), wanted_(wanted), room_(room) {}
-
-  bool is_bounded() const { return bounded_; }
-  T least() const { return least_; }
-
-  void add(T x, Index place) {
-    if (bounded_ && !beats(x, least_)) return;
-    items_[count_++] = {x, static_cast<std::int32_t>(place)};
-    if (count_ == room_) keep_best();
-  }
-
-  const Item<T>* sorted() {
-    if (count_ > wanted_) keep_best();
-    std::sort(items_, items_ + wanted_);
-    return items_;
-  }
-
- private:
-  void keep_best() {
-    std::nth_element(items_, items_ + wanted_ - 1, items_ + count_);
-    count_ = wanted_;
-    least_ = items_[wanted_ - 1].value;
-    bounded_ = true;
-  }
-
-  Item<T>* items_;
-  Index wanted_, room_, count_ = 0;
-  T least_{};
-  bool bounded_ = false;
-};
-
-// Whether an element of a block beats a number; a NaN beats it in any case.
-template <typename T>
-bool any_beats(const T* x, T least) {
-  int found = 0;
-  for (Index i = 0; i < kBlock; ++i) found |= !(x[i] <= least);
-  return found != 0;
-}
-
-template <typename T>
-void select(const T* x, Index length, Index step, Candidates<T>& best) {
-  Index i = 0;
-  while (i < length) {
-    const bool scans = step == 1 && best.is_bounded() && i + kBlock <= length;
-    if (scans && !any_beats(x + i, best.least())) {
-      i += kBlock;
+// The largest key of each block; of `lanes` rows that lie side by side, one row after the other.
+template <typename S>
+void find_maxima(const Row<S>& first, Index lanes, Index width, Index blocks, S* maxima) {
+  for (Index b = 0; b < blocks; ++b) {
+    const Index begin = b * width, end = std::min(begin + width, first.length);
+    if (first.step == 1) {
+      S most = first.order.key(first.bits[begin]);
+      for (Index i = begin; i < end; ++i) most = std::max(most, first.order.key(first.bits[i]));
+      maxima[b] = most;
       continue;
     }
-    const Index end = std::min(i + kBlock, length);
-    for (; i < end; ++i) best.add(x[i * step], i);
+    if (lanes < kLanes) {
+      for (Index n = 0; n < lanes; ++n) {
+        const S* const x = first.bits + n;
+        S most = first.order.key(x[begin * first.step]);
+        for (Index i = begin; i < end; ++i)
+          most = std::max(most, first.order.key(x[i * first.step]));
+        maxima[n * blocks + b] = most;
+      }
+      continue;
+    }
+    S most[kLanes];
+    std::fill(most, most + kLanes, std::numeric_limits<S>::min());
+    for (Index i = begin; i < end; ++i) {
+      const S* const x = first.bits + i * first.step;
+      for (Index n = 0; n < kLanes; ++n) most[n] = std::max(most[n], first.order.key(x[n]));
+    }
+    for (Index n = 0; n < kLanes; ++n) maxima[n * blocks + b] = most[n];
   }
 }
 
-// Buffers: the operand; values and places. Params: the length of a row, how many are asked for, and
-// how many rows lie side by side.
-template <typename T>
-void top_k(void** buffers, const Index* params, Index begin, Index end) {
-  const Index length = params[0], size = params[1], inner = params[2];
-  const T* const x = static_cast<const T*>(buffers[0]);
-  T* const values = static_cast<T*>(buffers[1]);
+// How many keys above `k` may reach a bound.
+Index slack(Index k) { return k / 4; }
+
+// A bound that at least k of the keys reach; and at most `slack` more, but for keys that equal it.
+template <typename S>
+S bound_of(const S* keys, Index count, Index k) {
+  using Unsigned = std::make_unsigned_t<S>;
+  S low = keys[0], high = keys[0];  // at least k reach `low`
+  for (Index i = 0; i < count; ++i) {
+    low = std::min(low, keys[i]);
+    high = std::max(high, keys[i]);
+  }
+  while (low < high) {
+    const auto apart = static_cast<Unsigned>(static_cast<Unsigned>(high) - Unsigned(low));
+    const S middle = static_cast<S>(Unsigned(low) + (apart / 2 + apart % 2));
+    std::int32_t reach = 0;
+    for (Index i = 0; i < count; ++i) reach += keys[i] >= middle;
+    if (reach < k) {
+      high = static_cast<S>(middle - 1);
+      continue;
+    }
+    low = middle;
+    if (reach <= k + slack(k)) break;
+  }
+  return low;
+}
+
+// Collects what may be among the k largest: all that is larger than a bound, and the first k that
+// equal it. Returns how many there are.
+template <typename S>
+Index collect(const Row<S>& row, Index k, Index width, const S* maxima, ItemOf<S>* items) {
+  const Index blocks = (row.length + width - 1) / width;
+  const S bound = bound_of(maxima, blocks, k);
+  Index count = 0, ties = 0;
+  for (Index b = 0; b < blocks; ++b) {
+    if (maxima[b] < bound || (maxima[b] == bound && ties >= k)) continue;
+    const Index last = std::min((b + 1) * width, row.length);
+    for (Index begin = b * width; begin < last; begin += kChunk) {
+      const Index end = std::min(begin + kChunk, last);
+      if (row.step == 1 && !row.any_reaches(begin, end, bound)) continue;
+      for (Index i = begin; i < end; ++i) {
+        const S key = row.key(i);
+        items[count] = row.item(i);
+        count += (key > bound) | ((key == bound) & (ties < k));
+        ties += key == bound;
+      }
+    }
+  }
+  return count;
+}
+
+// Items for `collect`: those of all blocks that reach the bound, ties, and one that is left out.
+Index room_for(Index length, Index k, Index width) {
+  return std::min(length, (k + slack(k)) * width + k) + 1;
+}
+
+// The k smallest items in front, in order.
+template <typename Item>
+void keep_smallest(Item* items, Item* other, Index count, Index k) {
+  if (4 * k < count) {
+    std::copy(items, items + count, other);
+    std::nth_element(other, other + k, other + count);
+    const Item last = other[k];
+    Index kept = 0;  // in the order of their places
+    for (Index i = 0; i < count; ++i) {
+      const Item item = items[i];
+      items[kept] = item;
+      kept += item < last;
+    }
+    count = k;
+  }
+  radix_sort(items, other, count);
+}
+
+// Buffers: the operand; values and places. Params: how many are asked for, the length of a row, how
+// many rows lie side by side, the width of blocks (0: all elements are collected), and what numbers
+// there are. A unit is a row, or at most `kLanes` rows side by side.
+template <typename S>
+void of_rows(void** buffers, const Index* params, Index begin, Index end) {
+  using Item = ItemOf<S>;
+  const Index k = params[0], length = params[1], inner = params[2], width = params[3];
+  const TotalOrder<S> order(static_cast<Numbers>(params[4]));
+  S* const values = static_cast<S*>(buffers[1]);
   auto* const places = static_cast<std::int32_t*>(buffers[2]);
-  const Index room = std::min(length, 4 * size + kBlock);
-  SmallArray<Item<T>, kInline> items(room + 1);
+  const Index blocks = width == 0 ? 0 : (length + width - 1) / width;
+  const Index room = width == 0 ? length : room_for(length, k, width);
+  SmallArray<Item, kInline> items(room), other(room);
+  SmallArray<S, kInline> maxima(blocks * std::min(inner, kLanes));
+  const Index groups = (inner + kLanes - 1) / kLanes;
   for (Index unit = begin; unit < end; ++unit) {
-    const Index outer = unit / inner, side = unit % inner;
-    Candidates<T> best(items.data(), size, room + 1);
-    select(x + outer * length * inner + side, length, inner, best);
-    const Item<T>* const found = best.sorted();
-    const Index first = outer * size * inner + side;
-    for (Index k = 0; k < size; ++k) {
-      values[first + k * inner] = found[k].value;
-      places[first + k * inner] = found[k].place;
+    const Index outer = unit / groups, side = unit % groups * kLanes;
+    const Index lanes = std::min(inner - side, kLanes);
+    Row<S> row{static_cast<const S*>(buffers[0]) + outer * length * inner + side, length, inner,
+               order};
+    if (width != 0) find_maxima(row, lanes, width, blocks, maxima.data());
+    for (Index lane = 0; lane < lanes; ++lane, ++row.bits) {
+      Index count = length;
+      if (width != 0) {
+        count = collect(row, k, width, maxima.data() + lane * blocks, items.data());
+      } else {
+        for (Index i = 0; i < length; ++i) items[i] = row.item(i);
+      }
+      keep_smallest(items.data(), other.data(), count, k);
+      const Index first = outer * k * inner + side + lane;
+      for (Index n = 0; n < k; ++n) {
+        const Index place = place_of(items[n]);
+        values[first + n * inner] = row.bits[place * inner];
+        places[first + n * inner] = static_cast<std::int32_t>(place);
+      }
     }
   }
 }
 
-FUNCTRAX_WIDE void top_k_f4(void** buffers, const Index* p, Index begin, Index end) {
-  top_k<float>(buffers, p, begin, end);
+FUNCTRAX_WIDE void top_k_1(void** buffers, const Index* params, Index begin, Index end) {
+  of_rows<std::int8_t>(buffers, params, begin, end);
 }
-FUNCTRAX_WIDE void top_k_f8(void** buffers, const Index* p, Index begin, Index end) {
-  top_k<double>(buffers, p, begin, end);
+FUNCTRAX_WIDE void top_k_2(void** buffers, const Index* params, Index begin, Index end) {
+  of_rows<std::int16_t>(buffers, params, begin, end);
 }
-FUNCTRAX_WIDE void top_k_i4(void** buffers, const Index* p, Index begin, Index end) {
-  top_k<std::int32_t>(buffers, p, begin, end);
+FUNCTRAX_WIDE void top_k_4(void** buffers, const Index* params, Index begin, Index end) {
+  of_rows<std::int32_t>(buffers, params, begin, end);
 }
-FUNCTRAX_WIDE void top_k_i8(void** buffers, const Index* p, Index begin, Index end) {
-  top_k<std::int64_t>(buffers, p, begin, end);
+FUNCTRAX_WIDE void top_k_8(void** buffers, const Index* params, Index begin, Index end) {
+  of_rows<std::int64_t>(buffers, params, begin, end);
 }
 
 }  // namespace
 
 const std::vector<Named>& selection_loops() {
   static const std::vector<Named> all = {
-      {"top_k_f4", top_k_f4},
-      {"top_k_f8", top_k_f8},
-      {"top_k_i4", top_k_i4},
-      {"top_k_i8", top_k_i8},
+      {"top_k_1", top_k_1},
+      {"top_k_2", top_k_2},
+      {"top_k_4", top_k_4},
+      {"top_k_8", top_k_8},
   };
   return all;
 }

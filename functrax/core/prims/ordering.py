@@ -1,8 +1,10 @@
 """Sorting, and the largest elements: opaque operations whose derivatives are gathers.
 
 The order is that of ``lax.sort``: NaN after all numbers, the two zeros equal, complex numbers by
-real part first, ties in their given order.  A tangent goes where its value goes: the positions are
-sorted along with the values, and a ``reindex`` reads the tangents by them.
+real part first, ties in their given order.  That of ``lax.top_k`` is IEEE's total order: 0 is
+larger than -0, a NaN larger or smaller than all numbers by its sign.  A tangent goes where its
+value goes: the positions are sorted along with the values, and a ``reindex`` reads the tangents by
+them.
 
 Start at :class:`Sort`.
 """
@@ -78,6 +80,7 @@ def _largest(x: Any, k: int, axis: int) -> Any:
     The largest elements of some blocks bound the ``k``-th largest from below, so all but a few
     elements are put aside by one comparison.
     """
+    x = _total(x)
     size = x.shape[axis]
     blocks = min(8 * k, size)
     width = size // blocks if blocks else 0
@@ -103,13 +106,25 @@ def _largest(x: Any, k: int, axis: int) -> Any:
     return np.moveaxis(ordered, -1, axis)
 
 
+def _total(x: Any) -> Any:
+    """Integers in the total order of floats: -NaN, -inf, -0, 0, inf, NaN; others as they are."""
+    if x.dtype in dtypes.STORED:
+        x = x.astype(np.float32)
+    if not dtypes.is_float(x.dtype):
+        return x
+    bits = np.ascontiguousarray(x).view(f"i{x.dtype.itemsize}")
+    signs = bits >> (8 * x.dtype.itemsize - 1)
+    return bits ^ (signs & np.iinfo(bits.dtype).max)
+
+
 def _rank(key: Any) -> Any:
     """Unsigned 32-bit integers in the order of ``lax.sort``, for a dtype of at most 32 bits."""
     if key.dtype.kind in "bu":
         return key.astype(np.uint32)
     if key.dtype.kind == "i":
         return key.astype(np.int32).view(np.uint32) ^ np.uint32(0x80000000)
-    single = np.ascontiguousarray(key, np.float32) + np.float32(0)  # of the zeros the positive one
+    with np.errstate(invalid="ignore"):  # of the zeros the positive one; NaN may be signalling
+        single = np.ascontiguousarray(key, np.float32) + np.float32(0)
     unordered = np.isnan(single)
     if unordered.any():
         single[unordered] = np.nan
@@ -121,14 +136,29 @@ def _rank(key: Any) -> Any:
 
 def _sorted(x: Any, key: Any, axis: int) -> Any:
     """The elements of one array in order; only equal zeros could show how they were moved."""
-    if _kind(key) is None and _has_negative_zero(key):
-        return np.take_along_axis(x, _order([x], axis), axis)
-    return np.sort(key, axis=axis, kind=_kind(key)).astype(x.dtype, copy=False)
+    ordered = np.sort(key, axis=axis, kind=_kind(key, axis))
+    _order_zeros(ordered, key, axis)
+    return ordered.astype(x.dtype, copy=False)
 
 
-def _kind(key: Any) -> Literal["stable"] | None:
-    """NumPy's kind of sort; all give the same, if there is no -0 among many floats."""
-    return "stable" if key.dtype.kind != "f" or key.size < _SMALL else None
+def _order_zeros(ordered: Any, key: Any, axis: int) -> None:
+    """Put the zeros of a sorted array, which are equal, in the order that they had."""
+    if _has_negative_zero(key):
+        lines, before = np.moveaxis(ordered, axis, -1), np.moveaxis(key, axis, -1)
+        lines[lines == 0] = before[before == 0]
+
+
+def _kind(key: Any, axis: int) -> Literal["stable"] | None:
+    """NumPy's kind of sort; all give the same, but for the order of zeros among many floats.
+
+    The stable one sorts integers of 16 bits by digits, and is fast where it finds what is sorted.
+    """
+    if key.size < _SMALL or key.dtype.itemsize <= (2 if key.dtype.kind != "f" else 1):
+        return "stable"
+    if key.dtype.kind == "f":
+        return None
+    line = key[tuple([slice(_PIECE) if d == axis % key.ndim else 0 for d in range(key.ndim)])]
+    return "stable" if bool(np.all(line[:-1] <= line[1:])) else None
 
 
 def _has_negative_zero(key: Any) -> bool:
@@ -195,12 +225,13 @@ class Sort(Opaque):
     def reference_into(self, outs: Sequence[Any], *operands: Any, **params: Any) -> None:
         (x, *others), (out, *_) = operands, outs
         keys, axis = _keys(x), params["dimension"]
-        if others or len(keys) > 1 or keys[0].dtype != out.dtype or _has_negative_zero(keys[0]):
+        if others or len(keys) > 1 or keys[0].dtype != out.dtype:
             for out, found in zip(outs, self.reference(*operands, **params), strict=True):
                 out[...] = found
             return
         out[...] = x
-        out.sort(axis=axis, kind=_kind(x))
+        out.sort(axis=axis, kind=_kind(x, axis))
+        _order_zeros(out, x, axis)
 
     def jvp(
         self,
@@ -259,7 +290,8 @@ class Sort(Opaque):
 class TopK(Opaque):
     """The ``k`` largest along an axis, the largest first, and their positions (int32).
 
-    NaN counts as larger than all numbers; of equal elements the first comes first.
+    Floats are in total order: 0 is larger than -0, NaN larger than all numbers, and NaN of negative
+    sign smaller.  Of equal elements the first comes first.
     """
 
     name = "top_k"

@@ -1,6 +1,7 @@
 """Rules of sorts: a ``sort`` with the order of ``lax.sort`` as its comparison.
 
 NaN comes after all numbers, the two zeros are equal, complex numbers go by real part first.
+``top_k`` has the total order of floats, in which they are as their bits are.
 
 Start at :func:`sort`.
 """
@@ -52,7 +53,7 @@ def _sorted(
 
 
 def _order(w: Computation, types: Sequence[ShapedArray], num_keys: int, direction: str) -> Node:
-    """Whether the first of two rows comes before the second."""
+    """Whether the first of two rows comes before the second; downwards in total order."""
     pairs = [(w.parameter(t), w.parameter(t)) for t in (ShapedArray((), a.dtype) for a in types)]
     keys = [
         parts
@@ -62,7 +63,7 @@ def _order(w: Computation, types: Sequence[ShapedArray], num_keys: int, directio
     before: Node | None = None
     for x, y in reversed(keys):
         how = {"type": "TOTALORDER"} if dtypes.is_float(x.dtype) else {}
-        a, b = _comparable(w, x), _comparable(w, y)
+        a, b = (x, y) if direction == "GT" else (_comparable(w, x), _comparable(w, y))
         first = w.compare(direction, a, b, **how)
         if before is not None:
             later = w.elementwise("and", w.compare("EQ", a, b, **how), before)

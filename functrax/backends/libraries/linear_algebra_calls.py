@@ -149,9 +149,12 @@ def _linear_solve(site: Site) -> list[Launch | None]:
 
 
 def _eliminated(site: Site, x: int, results: tuple[int, ...]) -> Launch | None:
-    """The launch that eliminates dense matrices."""
+    """The launch that eliminates dense matrices; of a few elements by loops."""
+    m, n = site.shape[-2:]
     cost = _dense_ns(site, 2 * site.work)
-    return site.own(f"dense_lu_{site.char}", (x,), results, site.shape[-2:], cost)
+    is_long = m * n * site.avals[0].dtype.itemsize > STRIP_BYTES
+    name = "dense_lu" if is_long else "lu"
+    return site.own(f"{name}_{site.char}", (x,), results, (m, n), cost)
 
 
 def _cholesky(site: Site) -> list[Launch | None]:

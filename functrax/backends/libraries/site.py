@@ -87,7 +87,7 @@ class Site:
         m, n = self.shape[-2:]
         nbytes = m * n * self.avals[0].dtype.itemsize
         machine = target()
-        return machine.vector_bytes == STRIP_BYTES // 2 and 2 * nbytes <= machine.second_cache
+        return machine.vector_bytes == STRIP_BYTES // 2 and nbytes <= machine.second_cache
 
     def strips(self, count: int) -> int:
         """How many strips (``native/strips.h``) so many columns are."""

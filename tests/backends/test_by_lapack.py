@@ -17,7 +17,7 @@ from functrax import lax
 from functrax.backends.compilation.compiler import compile_program
 from functrax.backends.executables import library_functions as library
 from functrax.backends.executables.program import HostCall, Launch, all_programs
-from functrax.backends.libraries.site import ALONE, BLOCK
+from functrax.backends.libraries.site import ALONE, BLOCK, Site
 from functrax.core import native
 from functrax.core.options.contexts import enable_x64
 from functrax.core.prims import lapack, matrix_values
@@ -34,6 +34,15 @@ N = BLOCK + 13
 def wide_types() -> Iterator[None]:
     with enable_x64():
         yield
+
+
+@pytest.fixture(autouse=True)
+def without_strips(monkeypatch: Any) -> Iterator[None]:
+    """Real matrices go to LAPACK as they do where vectors are short."""
+    monkeypatch.setattr(Site, "is_dense", False)
+    functrax.clear_caches()
+    yield
+    functrax.clear_caches()
 
 
 @pytest.fixture(params=["LAPACK", "NumPy's loops"])

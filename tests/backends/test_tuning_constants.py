@@ -27,6 +27,7 @@ FIXED = {
     "kernels/math/trigonometric.py": None,
     "libraries/linear_algebra_calls.py": {"_READS", "_WRITES"},
     "libraries/ordering_calls.py": {"_LANES"},
+    "libraries/site.py": {"STRIP_BYTES"},
     "machine_code/joined_modules.py": None,
     "machine_code/object_files.py": None,
     "machine_code/object_loader.py": None,

@@ -48,7 +48,7 @@ _EXACT: Final = 32
 #: A side is not stored if that makes it so many times larger than what it reads, or than all arrays
 #: if panels are filled up; as windows it is also where there are so many products for each element,
 #: and no more elements than in all arrays.
-_GROWTH, _WORTH = 2, 16
+GROWTH, _WORTH = 2, 16
 
 
 @record
@@ -251,7 +251,7 @@ class _Model:
         else:
             products = self.steps * math.prod(self.extents[d] for d in self.kernel.outer)
             worth = min(products / _WORTH, self.arrays)
-            pays = total <= max(_GROWTH * side.read + self.few, worth)
+            pays = total <= max(GROWTH * side.read + self.few, worth)
         if pays and (factor == 1 or not in_vectors):
             later = 0.15 * count if in_vectors and not for_unit else 0.0  # they begin anywhere
             yield _Cost("windows", self._storing(total, stride(windows.value, home) == 1), later)
@@ -259,8 +259,8 @@ class _Model:
     def _grows(self, side: Side, dim: int, panel: int) -> bool:
         """Whether a side is too large if it is stored in panels of a size."""
         points = side.points * self._filling(dim, panel)
-        too_large = max(_GROWTH * max(side.points, self.arrays), self.few)
-        return side.points > _GROWTH * side.read or points > too_large
+        too_large = max(GROWTH * max(side.points, self.arrays), self.few)
+        return side.points > GROWTH * side.read or points > too_large
 
     def _filling(self, dim: int, panel: int) -> float:
         """How much longer a dim is that is filled up to whole panels."""

@@ -1,6 +1,8 @@
 """Linear algebra by library functions.
 
-Matrices of up to ``BLOCK`` rows are computed by what computes them in ``numpy.linalg``, inner loops
+Real matrices that a cache holds are factorised and solved by the extension, where vectors have 64
+bytes (``native/dense_loops.cpp``, decision 0035).  Eigenvalues of real symmetric ones are LAPACK's.
+Others of up to ``BLOCK`` rows are computed by what computes them in ``numpy.linalg``, inner loops
 of ufuncs, on the same numbers, float32 made float64 on the way in and back, so the bits are the
 reference's.  Larger ones stay in single precision, which takes half the time, and go to LAPACK by
 its own functions where NumPy brings it (``native/lapack_loops.cpp``, decision 0027).  Small
@@ -25,7 +27,13 @@ from functrax.backends.executables.library_functions import (
     signature,
 )
 from functrax.backends.executables.program import Launch
-from functrax.backends.libraries.site import BLOCK, Argument, Site, loop_launch
+from functrax.backends.libraries.site import (
+    BLOCK,
+    STRIP_BYTES,
+    Argument,
+    Site,
+    loop_launch,
+)
 from functrax.backends.targets import target
 from functrax.core.prims.factorisations import lu, lu_pivots_to_permutation, qr
 from functrax.core.prims.linear_systems import (
@@ -114,16 +122,46 @@ def _spectral(site: Site, factor: int) -> int:
     return 4 * target().library_call_ns + _cubic(site, factor)
 
 
+def _dense_ns(site: Site, products: int) -> int:
+    """Nanoseconds of so many products of ``native/dense_loops.cpp``."""
+    return 10 + 20 * site.shape[-1] + products * site.avals[0].dtype.itemsize // 160
+
+
 def _linear_solve(site: Site) -> list[Launch | None]:
     n, count = site.avals[1].shape[-2:]
+    if site.is_dense:
+        (a, b), lead = site.inputs, site.shape[:-2]
+        packed = site.builder.value(site.shape, site.char)
+        pivots, order = (site.builder.value((*lead, n), "i") for _ in range(2))
+        name = f"dense_lu_solve_{site.char}"
+        strips = site.strips(count)
+        return [
+            _eliminated(site, a, (packed, pivots, order)),
+            site.own(
+                name, (packed, order, b), site.outputs, (n, count, 0),
+                _dense_ns(site, n * n * (count // strips)), site.units * strips,
+            ),
+        ]  # fmt: skip
     cost = _cubic(site, 1) + n * n * count // 3
     scratch = ((n, n), site.char), ((n,), "l")
     found = site.by_lapack(("trsm", "trsv", "getrf"), scratch, (n, count), cost)
     return found or [_ufunc(site, "solve", site.inputs, site.outputs, cost)]
 
 
+def _eliminated(site: Site, x: int, results: tuple[int, ...]) -> Launch | None:
+    """The launch that eliminates dense matrices; of a few elements by loops."""
+    m, n = site.shape[-2:]
+    cost = _dense_ns(site, 2 * site.work)
+    is_long = m * n * site.avals[0].dtype.itemsize > STRIP_BYTES
+    name = "dense_lu" if is_long else "lu"
+    return site.own(f"{name}_{site.char}", (x,), results, (m, n), cost)
+
+
 def _cholesky(site: Site) -> list[Launch | None]:
     n = site.shape[-1]
+    if site.is_dense:
+        cost = _dense_ns(site, n**3 // 4)
+        return [site.own(f"dense_cholesky_{site.char}", site.inputs, site.outputs, (n,), cost)]
     size = site.avals[0].dtype.itemsize
     cost = _cubic(site, 1)
     return site.by_lapack(("potrf",), (), (n,), cost) or [
@@ -138,8 +176,13 @@ def _determinant(site: Site) -> list[Launch | None]:
 
 
 def _eigh(site: Site) -> list[Launch | None]:
-    name = "eigh_lo" if site.params["lower"] else "eigh_up"
-    return [_ufunc(site, name, site.inputs, site.outputs, _spectral(site, 20))]
+    lower, n, cost = site.params["lower"], site.shape[-1], _spectral(site, 20)
+    work, integers = 1 + 6 * n + 2 * n * n, 3 + 5 * n  # as LAPACK asks for
+    scratch = ((n, n), site.char), ((work,), site.char), ((integers,), "l")
+    params = (n, int(lower), work, integers)
+    found = site.by_lapack(("syevd",), scratch, params, cost, small=True)
+    name = "eigh_lo" if lower else "eigh_up"
+    return found or [_ufunc(site, name, site.inputs, site.outputs, cost)]
 
 
 def _svd(site: Site) -> list[Launch | None]:
@@ -185,6 +228,19 @@ def _triangular_solve(site: Site) -> list[Launch | None]:
     rows, columns = site.avals[1].shape[-2:]
     count = columns if params["left_side"] else rows
     conjugated = params["conjugate_a"] and site.char in "FD"
+    turned = params["transpose_a"] is params["left_side"]  # x op(a) = b is op(a)^T x^T = b^T
+    is_long = count > 1 and rows * columns * site.avals[1].dtype.itemsize > STRIP_BYTES
+    if site.is_dense and is_long:
+        strips = site.strips(count)
+        flags = (turned is not params["lower"], params["unit_diagonal"], not params["left_side"])
+        strides = (1, n) if turned else (n, 1)
+        return [
+            site.own(
+                f"dense_triangular_solve_{site.char}", site.inputs, site.outputs,
+                (n, count, *strides, *map(int, flags)),
+                _dense_ns(site, n * n * (count // strips) // 2), site.units * strips,
+            )
+        ]  # fmt: skip
     found: list[Launch | None] = []
     if params["transpose_a"] or not conjugated:
         names = ("left_side", "lower", "transpose_a", "unit_diagonal")
@@ -196,7 +252,7 @@ def _triangular_solve(site: Site) -> list[Launch | None]:
         return found or [None]
     row, column = n, 1
     lower = params["lower"]
-    if params["transpose_a"] is params["left_side"]:  # x op(a) = b is op(a)^T x^T = b^T
+    if turned:
         row, column, lower = column, row, not lower
     step, apart = (columns, 1) if params["left_side"] else (1, columns)
     first, start = 0, 0
@@ -214,6 +270,8 @@ def _triangular_solve(site: Site) -> list[Launch | None]:
 
 def _lu(site: Site) -> list[Launch | None]:
     m, n = site.shape[-2:]
+    if site.is_dense:
+        return [_eliminated(site, site.inputs[0], site.outputs)]
     scratch = ((m, n), site.char), ((min(m, n),), "l")
     found = site.by_lapack(("getrf",), scratch, (m, n), _cubic(site, 1))
     if found or site.work > MOST_WORK:

@@ -18,6 +18,7 @@ from functrax.backends.executables.library_functions import (
 from functrax.backends.executables.program import Launch
 from functrax.backends.executables.program_builder import ProgramBuilder
 from functrax.backends.machine_code.kernel_jit import LaunchCode
+from functrax.backends.targets import target
 from functrax.core.ir.jaxpr import Eqn
 from functrax.core.records import record
 
@@ -26,6 +27,8 @@ from functrax.core.records import record
 BLOCK: Final = 64
 #: With threads of its own LAPACK takes longer for matrices of fewer multiplications.
 ALONE: Final = 1 << 25
+#: Bytes of a row of a strip: two vectors.
+STRIP_BYTES: Final = 128
 
 
 class Site:
@@ -74,6 +77,23 @@ class Site:
         """Whether LAPACK is to have one thread."""
         return not self.is_small and self.work < ALONE
 
+    @property
+    def is_dense(self) -> bool:
+        """Whether the extension's code for dense matrices takes them: it needs vectors of 64 bytes,
+        and reads a matrix again and again, which is to stay in the second cache.
+        """
+        if own_function(f"dense_lu_{self.char}") is None:
+            return False
+        m, n = self.shape[-2:]
+        nbytes = m * n * self.avals[0].dtype.itemsize
+        machine = target()
+        return machine.vector_bytes == STRIP_BYTES // 2 and nbytes <= machine.second_cache
+
+    def strips(self, count: int) -> int:
+        """How many strips (``native/strips.h``) so many columns are."""
+        columns = STRIP_BYTES // self.avals[0].dtype.itemsize
+        return math.ceil(count / columns)
+
     def own(
         self,
         function: str,
@@ -98,6 +118,7 @@ class Site:
         scratch: Sequence[tuple[tuple[int, ...], str]],
         params: Sequence[int],
         cost: int,
+        small: bool = False,
     ) -> list[Launch | None]:
         """The launch of the extension's function that calls some of LAPACK, for all matrices.
 
@@ -106,14 +127,17 @@ class Site:
           scratch: the shapes and dtypes of what it needs beside the results.
           params: what follows their addresses, the number of matrices, and whether it is alone.
           cost: estimated nanoseconds of a matrix.
+          small: whether it takes small matrices, too.
 
         Returns:
-          The launch; nothing for small matrices, and where NumPy does not bring LAPACK.
+          The launch; nothing for small matrices, or where NumPy does not bring LAPACK.
         """
         caller = own_function(f"lapack_{self.primitive.name}_{self.char}")
+        if caller is None:
+            return []
         found = [lapack_function(name, self.char) for name in functions]
         known = [x for x in found if x is not None]
-        if self.is_small or caller is None or len(known) < len(found):
+        if (self.is_small and not small) or len(known) < len(found):
             return []
         temporaries = [self.builder.value(shape, dtype) for shape, dtype in scratch]
         launch = Launch(

@@ -39,6 +39,10 @@ using Trsv = void (*)(const char* uplo, const char* trans, const char* diag, con
                       const void* a, const Index* lda, void* x, const Index* step, std::size_t,
                       std::size_t, std::size_t);
 
+using Syevd = void (*)(const char* jobz, const char* uplo, const Index* n, void* a,
+                       const Index* lda, void* w, void* work, const Index* lwork, Index* iwork,
+                       const Index* liwork, Index* info, std::size_t, std::size_t);
+
 template <typename Function>
 Function function(Index address) {
   return reinterpret_cast<Function>(address);
@@ -190,6 +194,29 @@ void linear_solve(void** buffers, const Index* p, Index, Index) {
   }
 }
 
+// Buffers x, values, vectors, and scratch for vectors by columns and work of two kinds. Params:
+// syevd, matrices, alone, rows, whether the lower triangle is read, elements of work of both kinds.
+// NaN where it does not converge.
+template <typename T>
+void eigh(void** buffers, const Index* p, Index, Index) {
+  const OneThread alone(p[2] != 0);
+  const Index n = p[3], lwork = p[5], liwork = p[6];
+  T* a = static_cast<T*>(buffers[3]);
+  for (Index u = 0; u < p[1]; ++u) {
+    T *w = matrix<T>(buffers[1], u, n), *v = matrix<T>(buffers[2], u, n * n);
+    std::memcpy(a, matrix<T>(buffers[0], u, n * n), sizeof(T) * n * n);
+    Index info = 0;
+    function<Syevd>(p[0])("V", p[4] != 0 ? "U" : "L", &n, a, &n, w, buffers[4], &lwork,
+                          static_cast<Index*>(buffers[5]), &liwork, &info, 1, 1);
+    if (info == 0) {
+      turn(a, v, n, n, n);
+    } else {
+      std::fill(w, w + n, std::numeric_limits<T>::quiet_NaN());
+      std::fill(v, v + n * n, std::numeric_limits<T>::quiet_NaN());
+    }
+  }
+}
+
 }  // namespace
 
 const std::vector<Named>& lapack_loops() {
@@ -200,6 +227,8 @@ const std::vector<Named>& lapack_loops() {
       {"lapack_cholesky_d", cholesky<double>},
       {"lapack_cholesky_F", cholesky<F>},
       {"lapack_cholesky_D", cholesky<D>},
+      {"lapack_eigh_f", eigh<float>},
+      {"lapack_eigh_d", eigh<double>},
       {"lapack_lu_f", lu<float>},
       {"lapack_lu_d", lu<double>},
       {"lapack_lu_F", lu<F>},

@@ -143,6 +143,7 @@ py::dict functions() {
   add({"call_loop", call_loop});
   add({"call_loop_alone", call_loop_alone});
   for (const Named& f : matrix_loops()) add(f);
+  for (const Named& f : dense_loops()) add(f);
   for (const Named& f : fourier_loops()) add(f);
   for (const Named& f : lapack_loops()) add(f);
   for (const Named& f : selection_loops()) add(f);

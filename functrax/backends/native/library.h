@@ -19,6 +19,9 @@ using Named = std::pair<const char*, program::Kernel>;
 
 // The loops over matrices (matrix_loops.cpp).
 const std::vector<Named>& matrix_loops();
+// Factorisations and solutions of a few to some hundred rows (dense_loops.cpp); none where vectors
+// are too short for them.
+std::vector<Named> dense_loops();
 // Fourier transforms (fourier_loops.cpp).
 const std::vector<Named>& fourier_loops();
 // Factorisations and solutions by LAPACK (lapack_loops.cpp).

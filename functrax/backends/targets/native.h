@@ -3,7 +3,8 @@
 //
 // That one defines FUNCTRAX_HOST, its namespace, with `kRelocations` and `pause`, and may define
 // FUNCTRAX_WIDE, which stands before functions that processors with wider vectors run in another
-// translation of the same operations.
+// translation of the same operations; and FUNCTRAX_WIDEST_BEGIN and _END, which stand around
+// functions that only processors with vectors of 64 bytes run, those with `has_widest`.
 
 #pragma once
 

@@ -7,12 +7,15 @@ import numpy as np
 import functrax
 import functrax.numpy as jnp
 from functrax import lax
+from functrax.backends.compilation.compiler import compile_program
 from functrax.backends.compilation.pipeline import PIPELINE, run_pipeline
 from functrax.backends.compilation.stage import as_pass
+from functrax.backends.executables.program import all_programs
 from functrax.backends.passes.fusion import fuse as fusion
 from functrax.backends.passes.fusion.fuse import fuse
 from functrax.core.syntax.verify import verify
 from functrax.core.tracing.stage import close
+from functrax.scipy.linalg import cho_solve
 from tests.backends.passes import pass_checks as check
 
 
@@ -77,6 +80,22 @@ def test_cheap_operations_on_a_side_are_a_prologue():
     found = grouped(lambda x, w: (2 * x + 1) @ w, X, W)
     assert kinds(found) == ["contraction"]
     assert inside(found.eqns[0])[0] == "fma"
+
+
+def test_what_is_many_times_larger_than_what_it_is_computed_of_stays_apart():
+    """The gradient of a solution is a product of vectors, which the factor's gradient reads."""
+
+    def loss(x, y):
+        factor = jnp.linalg.cholesky(x)
+        return y @ cho_solve((factor, True), y)
+
+    x, y = np.eye(100, dtype=np.float32) + 0.1, array(100)
+    gradient = functrax.jit(functrax.grad(loss))
+    programs = all_programs(compile_program(gradient.lower(x, y).jaxpr).program)
+    names = [type(step).__name__ for program in programs for step in program.instructions]
+    assert "Launch" in names and "HostCall" not in names
+    z = np.linalg.solve(x, y)
+    np.testing.assert_allclose(gradient(x, y), -np.outer(z, z), rtol=1e-3, atol=1e-4)
 
 
 def test_conversions_of_half_precision_are_part_of_the_contraction():

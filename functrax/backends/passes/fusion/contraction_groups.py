@@ -66,10 +66,13 @@ def has_few_parts(jaxpr: Jaxpr) -> bool:
     return total.invars[0].aval.size <= FEW_PARTS * total.outvars[0].aval.size
 
 
-def joined(a: KernelGroup, b: KernelGroup, through: Sequence[Var], written: set[Var]) -> str:
+def joined(
+    a: KernelGroup, b: KernelGroup, through: Sequence[Var], written: set[Var], jaxpr: Jaxpr
+) -> str:
     """Why two groups, one of them a contraction, are not one kernel; "" if they are.
 
-    ``b`` reads the values ``through`` of ``a``; what the two write together is ``written``.
+    ``b`` reads the values ``through`` of ``a``; what the two write together is ``written``, and
+    ``jaxpr`` is the contraction's program.
     """
     if not through:
         return "contraction: nothing shares its kernel but what uses its result"
@@ -89,9 +92,19 @@ def joined(a: KernelGroup, b: KernelGroup, through: Sequence[Var], written: set[
         return "contraction: what its sides read is also needed elsewhere"
     if a.dear or a.work > memory_ns(sum(v.aval.dtype.itemsize for v in through), target()):
         return "contraction: a side is packed more than once, and this is dear"
-    if sum(map(nbytes, a.reads)) > sum(map(nbytes, through)):
+    read, given = (sum(map(nbytes, values)) for values in (a.reads, through))
+    if read > given:
         return "contraction: to compute a side while it is packed reads more"
+    if not is_small(jaxpr) and _is_too_large(given, read):
+        return "contraction: a side is many times larger than what it is computed of"
     return ""
+
+
+def _is_too_large(given: int, read: int) -> bool:
+    """Whether tiles do not store a side of so many bytes that is computed of so many."""
+    from functrax.backends.gemm.blocking import GROWTH  # which few programs need
+
+    return given > GROWTH * read
 
 
 def flat(eqns: Sequence[Eqn]) -> list[Eqn]:

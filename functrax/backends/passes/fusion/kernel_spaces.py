@@ -42,11 +42,13 @@ def merged_space(
         return None, f"size: more than {MAX_COMPUTED} equations computed for each element"
     if a.center is not None or b.center is not None:
         through = [v for v in b.reads if v in a.writes]
-        reason = joined(a, b, through, written() if through else set())
-        around = b if a.center is not None else a
+        center, around = (a, b) if a.center is not None else (b, a)
+        assert center.center is not None
+        jaxpr = views.eqns[center.center].params["jaxpr"]
+        reason = joined(a, b, through, written() if through else set(), jaxpr)
         if not reason and views.with_holes(around.eqns):
             reason = "contraction: an array with holes in it is read around it"
-        return (None, reason) if reason else ((a if a.center is not None else b).space, "")
+        return (None, reason) if reason else (center.space, "")
     if a.update:
         return None, "update: a scatter ends its kernel"
     same = a.space.full == b.space.full

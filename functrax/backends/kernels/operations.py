@@ -50,8 +50,10 @@ def operations_of(eqn: Eqn) -> float:
     """
     if not isinstance(eqn.primitive, Elementwise):
         return 1.0
-    kinds = [(x.aval.dtype, type(x) is Var) for x in eqn.invars]
-    key = (eqn.primitive, *kinds, *eqn.params.items())
+    last = eqn.invars[-1]  # others are of its dtype, or choose
+    key: Hashable = (eqn.primitive, last.aval.dtype, eqn.outvars[0].aval.dtype, type(last) is Var)
+    if eqn.params:
+        key = (key, *eqn.params.items())
     found = _known.get(key)
     if found is None:
         found = _known[key] = _counted(eqn)

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from functrax.backends.cost import about, memory_ns, moving_ns
-from functrax.backends.kernels.operations import operations_of
 from functrax.backends.kernels.values import is_update, reduced_axes
 from functrax.backends.passes.groups import contraction
 from functrax.backends.targets import target
@@ -238,11 +237,6 @@ def is_serial(eqn: Eqn) -> bool:
         return False
     free = {e.number for e in index_map.exprs if isinstance(e, Dim)}
     return all(n == 1 for d, n in enumerate(index_map.domain) if d in free)
-
-
-def work_of(eqn: Eqn) -> float:
-    """Nanoseconds of what an equation computes for an element of its result."""
-    return operations_of(eqn) * target().element_ns
 
 
 def is_dear(eqn: Eqn) -> bool:

@@ -18,7 +18,7 @@ from typing import Final, TypeAlias
 
 from functrax.backends.cost import about
 from functrax.backends.kernels.lower import LEAST_SPLIT
-from functrax.backends.kernels.operations import OPERATIONS
+from functrax.backends.kernels.operations import OPERATIONS, operations_of
 from functrax.backends.kernels.values import elements_of, is_update
 from functrax.backends.passes.fusion.kernel_groups import (
     MAX_COMPUTED,
@@ -31,7 +31,6 @@ from functrax.backends.passes.fusion.kernel_groups import (
     is_view,
     loads,
     squeezed,
-    work_of,
 )
 from functrax.backends.passes.groups import contraction
 from functrax.backends.targets import target
@@ -99,6 +98,8 @@ class Views:
         }
         self._steps: dict[Hashable, int] = {}
         self._reads: dict[Eqn, dict[Var, bool]] = {}
+        self._work: dict[Eqn, float] = {}
+        self._each = target().element_ns
 
     def store(self, values: Container[Var]) -> None:
         """Take views that are in memory for values, if to read them is less than to make them."""
@@ -116,9 +117,11 @@ class Views:
 
     def work_of(self, eqn: Eqn) -> float:
         """Nanoseconds of what an equation computes for an element of its result."""
-        if not is_view(eqn):
-            return work_of(eqn)
-        return max(1, self.choosing(eqn)) * target().element_ns
+        work = self._work.get(eqn)
+        if work is None:
+            operations = max(1, self.choosing(eqn)) if is_view(eqn) else operations_of(eqn)
+            work = self._work[eqn] = operations * self._each
+        return work
 
     def step(self, *key: Hashable) -> int:
         """The number of one step of a :data:`Way`."""

@@ -105,6 +105,8 @@ class _Copied:
 
     def _read_here(self, b: KernelGroup) -> bool:
         """Whether a reader needs the values at its own points alone."""
+        if len(self.values) == 1:
+            return b.reads[self.values[0]]
         return all(b.reads.get(v, True) for v in self.values)
 
     def _collect(self) -> bool:
@@ -157,11 +159,10 @@ class _Copied:
 
     def moving(self) -> float:
         """Nanoseconds to store the values, if nothing else needs them, and to load them."""
-        fusion = self.fusion
-        moves = [
-            (v, len(fusion.readers.get(v, ())) + (v not in fusion.outside)) for v in self.values
-        ]
-        return moved_ns(v for v, times in moves for _ in range(times))
+        fusion, ns = self.fusion, 0.0
+        for v in self.values:
+            ns += moved_ns([v] * (len(fusion.readers.get(v, ())) + (v not in fusion.outside)))
+        return ns
 
     def computing(self) -> float:
         """Nanoseconds to compute them in all readers."""
@@ -191,8 +192,10 @@ class _Copied:
 
     def _ways(self, b: KernelGroup) -> Ways:
         """The ways by which a reader needs the values for one of its points."""
-        ways = [b.ways.get(v, HERE) for v in self.values if v in b.reads]
-        return ways[0] if len(ways) == 1 else frozenset().union(*ways)
+        if len(self.values) == 1:
+            return b.ways.get(self.values[0], HERE)
+        none: Ways = frozenset()
+        return none.union(*[b.ways.get(v, HERE) for v in self.values if v in b.reads])
 
     def apply(self) -> bool:
         """Copy the equations into the readers; whether rewrites were left for that."""

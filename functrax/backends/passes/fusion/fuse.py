@@ -310,7 +310,10 @@ class Fusion:
                 views = views or not here
             elif v in a.reads:
                 stored += moved_ns((v,))
-        return (stored, *(recomputed(a, b, self._written_after(a, b)) if views else (1, 0.0)))
+        times, again = recomputed(a, b, self._written_after(a, b)) if views else (1, 0.0)
+        if b.space.row is not None and len(a.eqns) == 1:
+            again += self.views.unsplit_ns(self.eqns[a.number])
+        return stored, times, again
 
     def _written_after(self, a: KernelGroup, b: KernelGroup) -> set[Var]:
         """What a merged group writes."""

@@ -16,7 +16,7 @@ import math
 from collections.abc import Container, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, TypeAlias
 
-from functrax.backends.cost import about
+from functrax.backends.cost import about, products_ns
 from functrax.backends.kernels.lower import LEAST_SPLIT
 from functrax.backends.kernels.operations import OPERATIONS, operations_of
 from functrax.backends.kernels.values import elements_of, is_update
@@ -114,6 +114,13 @@ class Views:
     def choosing(self, eqn: Eqn) -> int:
         """Operations to put together an element of a view."""
         return (self.pieces(eqn) - 1) * OPERATIONS["piece of a view"]
+
+    def unsplit_ns(self, eqn: Eqn) -> float:
+        """What a view that is stored takes longer in a kernel of sums, which is not split."""
+        if eqn.primitive is not concatenate:
+            return 0.0
+        aval = eqn.outvars[0].aval
+        return products_ns(about(aval.shape) * self.choosing(eqn), aval.dtype.itemsize, target())
 
     def work_of(self, eqn: Eqn) -> float:
         """Nanoseconds of what an equation computes for an element of its result."""

@@ -18,7 +18,7 @@ from functrax.core.ir.printing import variable_names
 from functrax.core.records import record
 from functrax.explanation.layout import Node, Point, layered
 from functrax.explanation.record import Edge, Explanation, KernelFacts, ProgramLevel
-from functrax.explanation.tables import quantity, size
+from functrax.explanation.tables import quantity, size, times
 
 _CHARACTER, _LINE, _PAD = 6.7, 15.0, 8.0  # of 11 px type
 _MOST_EQNS, _MOST_CHARACTERS, _MOST_VALUES, _MARGIN = 8, 52, 4, 14.0
@@ -203,17 +203,18 @@ def _kernel_box(k: KernelFacts) -> _Box:
             ("small", f"{k.measured.seconds * 1e6:.2f} us, {k.gigabytes_per_second:.1f} GB/s")
         )
     if k.kind == "kernel":
-        lines += [("", _short(x)) for x in k.eqns[:_MOST_EQNS]]
+        often = {x.eqn: f"{times(x)} x " for x in k.recomputed}
+        lines += [("", _short(x, often.get(x, ""))) for x in k.eqns[:_MOST_EQNS]]
         if len(k.eqns) > _MOST_EQNS:
             lines.append(("small", f"and {len(k.eqns) - _MOST_EQNS} equations more"))
     return _Box(k.kind, tuple(lines))
 
 
-def _short(eqn: Eqn) -> str:
-    """An equation in a line: what it makes, and of what type."""
+def _short(eqn: Eqn, often: str) -> str:
+    """An equation in a line: how often it is computed, what it makes, and of what type."""
     results = " ".join(v.aval.str_short() for v in eqn.outvars)
     where = "" if eqn.source is None else f"  # {eqn.source}"
-    text = f"{results} = {eqn.primitive.name}{where}"
+    text = f"{often}{results} = {eqn.primitive.name}{where}"
     return text if len(text) <= _MOST_CHARACTERS else text[: _MOST_CHARACTERS - 1] + "…"
 
 

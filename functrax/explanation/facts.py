@@ -13,7 +13,9 @@ from functrax.backends.compilation.assembly import Work
 from functrax.backends.compilation.compiler import CompiledProgram
 from functrax.backends.compilation.pipeline import PIPELINE, ROAD
 from functrax.backends.compilation.provenance import Members, expanded
-from functrax.backends.passes.fusion.kernel_groups import REASONS, nbytes
+from functrax.backends.passes.fusion.evaluations import evaluations
+from functrax.backends.passes.fusion.kernel_groups import nbytes
+from functrax.backends.passes.fusion.prices import PRICES, REASONS, Price
 from functrax.backends.passes.groups import Group, contraction, fused
 from functrax.backends.passes.memory.costs import operations, traffic
 from functrax.core.ir.jaxpr import Eqn, Jaxpr, Literal, Var, subjaxprs
@@ -27,8 +29,11 @@ from functrax.explanation.record import (
     KernelFacts,
     PassFacts,
     ProgramLevel,
+    Recomputed,
 )
 
+#: Why a value is not stored of which fusion has weighed nothing else.
+_ONE_KERNEL = "it is in one kernel with what reads it"
 #: The way from the outermost program to one inside it, as the compiler writes it.
 Path = tuple[tuple[int, str], ...]
 
@@ -140,13 +145,14 @@ def _kernel(number: int, work: Work, level: ProgramLevel, members: Members) -> K
     done = operations(eqn)
     is_group = isinstance(eqn.primitive, Group)
     inner = eqn not in level.jaxpr.eqns  # of a group that the compiler took apart
+    eqns = _members(eqn, members)
     codes = () if work.code is None else work.code.kernels
     between = () if work.code is None else work.code.temporaries
     return KernelFacts(
         number,
         eqn.params["name"] if is_group else eqn.primitive.name,
         "call" if work.code is None else "kernel",
-        _members(eqn, members),
+        eqns,
         level.number,
         work.place,
         level.calls,
@@ -163,6 +169,7 @@ def _kernel(number: int, work: Work, level: ProgramLevel, members: Members) -> K
         codes,
         work.instructions,
         bytes_staged=sum(x.size * x.dtype.itemsize for x in between),
+        recomputed=tuple(_recomputed(eqn, eqns, level.jaxpr)),
     )
 
 
@@ -171,6 +178,26 @@ def _members(eqn: Eqn, members: Members) -> tuple[Eqn, ...]:
     if isinstance(eqn.primitive, Group):
         return members.of(eqn)
     return tuple(e for program in subjaxprs(eqn) for e in expanded(program)) or (eqn,)
+
+
+def _recomputed(group: Eqn, eqns: tuple[Eqn, ...], program: Jaxpr) -> Iterator[Recomputed]:
+    """Which equations of a group are not computed once; of a contraction nothing is known."""
+    if group.primitive is not fused or len(group.params["jaxpr"].eqns) != len(eqns):
+        return
+    prices: Mapping[Var, Price] = program.memo.get(PRICES, {})
+    reasons: dict[Any, str] = {}  # that of a value is also one of what it is made of
+    found = []
+    for eqn, times in reversed([*zip(eqns, evaluations(group.params["jaxpr"]))]):
+        known = [v for v in eqn.outvars if v in prices]
+        reason = str(prices[known[0]]) if known else reasons.get(eqn.outvars[0], _ONE_KERNEL)
+        if times < 1:
+            reason = "only a part of it is needed"
+        reasons.update(
+            (x, reason) for x in eqn.invars if reasons.get(x, _ONE_KERNEL) is _ONE_KERNEL
+        )
+        if times != 1:
+            found.append(Recomputed(eqn, times, reason))
+    yield from reversed(found)
 
 
 def _name(x: Any, names: Mapping[Var, str]) -> str:
@@ -187,20 +214,25 @@ def _edges(level: ProgramLevel) -> Iterator[Edge]:
     jaxpr = level.jaxpr
     names = variable_names(jaxpr)
     place = {v: k for k, eqn in enumerate(jaxpr.eqns) for v in eqn.outvars}
+    prices: Mapping[Var, Price] = jaxpr.memo.get(PRICES, {})
     for target, eqn in enumerate(jaxpr.eqns):
         for x in dict.fromkeys(eqn.invars):
             if not isinstance(x, Var) or x not in place:
                 continue
             reason = _reason(jaxpr, place[x], target)
             code = reason.partition(":")[0]
+            if x in prices:
+                reason += f"; the view is stored: {prices[x]}"
             value = f"{names[x]}:{x.aval.str_short()}"
             yield Edge(level.number, place[x], target, value, nbytes(x), code, reason)
 
 
 def _reason(jaxpr: Jaxpr, source: int, target: int) -> str:
     """Why two equations of a program of groups are not one kernel."""
-    reasons: Mapping[tuple[int, int], str] | None = jaxpr.memo.get(REASONS)
+    reasons: Mapping[tuple[int, int], str | Price] | None = jaxpr.memo.get(REASONS)
     found = (reasons or {}).get((source, target)) or (reasons or {}).get((target, source))
+    if isinstance(found, Price):
+        return f"cost: {found}"
     if found:
         return found
     for k in (source, target):

@@ -64,6 +64,22 @@ class Measurement:
 
 
 @record(eq=False)
+class Recomputed:
+    """An equation that a kernel does not compute just once for each element of its result.
+
+    Args:
+      eqn: the equation.
+      evaluations: how often it is computed for an element, as fusion counts it; less than once
+        where only a part of its result is needed.
+      reason: why the result is not stored instead, in a sentence.
+    """
+
+    eqn: Eqn
+    evaluations: float
+    reason: str
+
+
+@record(eq=False)
 class KernelFacts:
     """One kernel, or a call of something that is no kernel.
 
@@ -84,6 +100,7 @@ class KernelFacts:
       measured: its time, if it was measured.
       bytes_staged: bytes that it hands on from one of its launches to the next: packed operands,
         partial sums.  They are written once, and usually read while they are in the cache.
+      recomputed: those of its equations that it computes more often than once, or less.
     """
 
     number: int
@@ -101,6 +118,7 @@ class KernelFacts:
     instructions: tuple[Instruction, ...] = field(repr=False)
     measured: Measurement | None = None
     bytes_staged: int = 0
+    recomputed: tuple[Recomputed, ...] = ()
 
     @property
     def bytes_read(self) -> int:

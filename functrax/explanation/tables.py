@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from functrax.backends.targets import target
-from functrax.explanation.record import Explanation, KernelFacts, ProgramLevel
+from functrax.explanation.record import Explanation, KernelFacts, ProgramLevel, Recomputed
 
 _MOST_LINES = 3  # of the user's program, for each kernel
 
@@ -15,6 +15,8 @@ def explanation_text(e: Explanation) -> str:
     parts = [_head(e), _kernel_table(e)]
     if e.edges:
         parts.append(_edge_table(e))
+    if any(k.recomputed for k in e.kernels):
+        parts.append(_recomputed_table(e))
     if e.compiled.refused:
         parts.append(_refusal_table(e))
     parts.append(f"memory: arena {size(e.arena_bytes)}, at most {size(e.peak_bytes)} alive")
@@ -94,6 +96,21 @@ def _edge_table(e: Explanation) -> str:
         ]
         rows.append([*ends, edge.value, size(edge.nbytes), edge.reason])
     return table(rows, left={2, 4})
+
+
+def _recomputed_table(e: Explanation) -> str:
+    rows = [["kernel", "equation", "times", "why it is not stored", "line"]]
+    for k in e.kernels:
+        for x in k.recomputed:
+            result = x.eqn.outvars[0].aval.str_short()
+            what = f"{result} = {x.eqn.primitive.name}"
+            rows.append([str(k.number), what, times(x), x.reason, str(x.eqn.source or "")])
+    return table(rows, left={1, 3, 4})
+
+
+def times(x: Recomputed) -> str:
+    """How often an equation is computed for an element: ``5``, ``0.1``."""
+    return f"{x.evaluations:.0f}" if x.evaluations >= 10 else f"{x.evaluations:.2g}"
 
 
 def _refusal_table(e: Explanation) -> str:

@@ -23,7 +23,7 @@ SCALAR_OPERATIONS = {
     "kernels/evaluate.py": "scalar operations, which NumPy evaluates",
     "kernels/math/double.py": "functions, by their coefficients",
     "kernels/math/single.py": "functions, by their coefficients",
-    "kernels/work.py": "scalar operations, which take cycles",
+    "kernels/operations.py": "scalar operations, which are counted",
     "llvm/instructions.py": "scalar operations, which become instructions",
     "loops/grammar.py": "words of the text of loops",
     "loops/tree_verifier.py": "scalar operations of the tree of loops",

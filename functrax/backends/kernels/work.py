@@ -9,20 +9,13 @@ Start at :func:`kernel_ns`.
 
 from __future__ import annotations
 
-from typing import Final
-
 from functrax.backends.cost import launch_ns
 from functrax.backends.kernels.accesses import coefficient
 from functrax.backends.kernels.ir import Kernel, Store
-from functrax.backends.kernels.math import FUNCTION_OPERATIONS
+from functrax.backends.kernels.operations import FREE, count
 from functrax.backends.targets.facts import Target
 from functrax.core.index.expr import IndexExpr
-from functrax.core.scalars.scalar import WORK, Scalar
-
-#: What takes no instruction, or one that is counted elsewhere.
-_FREE: Final = frozenset(
-    ("acc", "const", "dim", "given", "imag", "int", "lane", "lanes", "real", "result", "tail")
-)
+from functrax.core.scalars.scalar import Scalar
 
 
 def kernel_ns(kernel: Kernel, target: Target) -> int:
@@ -90,20 +83,18 @@ class _Count:
         elif node.op == "result":
             depth, vector = len(kernel.outer), kernel.vector in kernel.outer
         self._depth[node] = depth, vector
-        if node.op not in _FREE:
+        if node.op not in FREE:
             self._add(cycles or self._operation(node, vector), depth)
 
     def _operation(self, node: Scalar, vector: bool) -> float:
         """Cycles of an operation on a vector, or on one element."""
         target = self.target
         each = target.operation_cycles if vector else target.scalar_cycles
-        if node.op in ("div", "rem", "sqrt"):
-            if node.dtype.kind in "iu" and node.args[-1].op in ("const", "int"):
-                each *= 4  # a product by the reciprocal, and a shift
-            else:
-                each = target.remainder_cycles if node.op == "rem" else target.division_cycles
+        operations = count(node)
+        if operations is not None:
+            each *= operations
         else:
-            each *= FUNCTION_OPERATIONS.get(node.op) or WORK.get(node.op, 1)
+            each = target.remainder_cycles if node.op == "rem" else target.division_cycles
         return each * (self._registers(max(node.dtype.itemsize, 4)) if vector else 1)
 
     def _registers(self, itemsize: int) -> float:

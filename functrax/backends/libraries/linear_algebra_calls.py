@@ -1,7 +1,7 @@
 """Linear algebra by library functions.
 
 Real matrices that a cache holds are factorised and solved by the extension, where vectors have 64
-bytes (``native/dense_loops.cpp``, decision 0035).  Eigenvalues of real symmetric ones are LAPACK's.
+bytes (``native/dense_loops.cpp``, decision 0039).  Eigenvalues of real symmetric ones are LAPACK's.
 Others of up to ``BLOCK`` rows are computed by what computes them in ``numpy.linalg``, inner loops
 of ufuncs, on the same numbers, float32 made float64 on the way in and back, so the bits are the
 reference's.  Larger ones stay in single precision, which takes half the time, and go to LAPACK by

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from functrax.backends.kernels.math import FUNCTION_OPERATIONS
 from functrax.backends.passes.fusion.fuse import fuse
 from functrax.backends.passes.fusion.kernel_groups import MAX_COMPUTED
 from functrax.backends.passes.groups import fused
@@ -166,8 +167,7 @@ class Graph:
 
 
 def work(eqn: Eqn) -> float:
-    costs = target()
-    return costs.function_ns if eqn.primitive.name in MATH else costs.element_ns
+    return FUNCTION_OPERATIONS.get(eqn.primitive.name, 1) * target().element_ns
 
 
 def reduced_axes(eqn: Eqn) -> tuple[int, ...]:

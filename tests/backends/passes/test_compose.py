@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import functrax
 from functrax.backends.passes.clean.compose import compose
 from functrax.backends.passes.clean.dce import dce
 from functrax.backends.passes.rewrites import Rewrites
@@ -184,3 +185,29 @@ def test_empty_arrays():
         b:f32[0,7] = reshape[shape=(0, 7)] a
       in (b,) }"""
     check.check_values(compose, text)
+
+
+def test_what_is_looked_up_and_repeated_stays_a_value():
+    """A product with it is a sum of products then; an element is looked up once."""
+    looked_up = "a:f32[4,3] = reindex[map={[4,3] -> [7,3]: (e0(d0), d1)}, fill=0.0:f32[]] x n"
+    text = f"""{{ lambda ; x:f32[7,3] n:i32[4]. let
+        {looked_up}
+        b:f32[4,5,3] = broadcast_in_dim[shape=(4, 5, 3), dims=(0, 2)] a
+      in (b,) }}"""
+    check.expect(clean, text, text)
+    renamed = f"""{{ lambda ; x:f32[7,3] n:i32[4]. let
+        {looked_up}
+        b:f32[4,1,3] = broadcast_in_dim[shape=(4, 1, 3), dims=(0, 2)] a
+      in (b,) }}"""
+    (eqn,) = clean(parse_jaxpr(renamed), Rewrites()).eqns
+    assert eqn.primitive.name == "reindex"
+
+
+@pytest.mark.parametrize("dtype", ["float32", "complex64"])
+def test_rows_that_are_looked_up_are_a_side_of_a_product(dtype):
+    rng = np.random.default_rng(0)
+    x, w = (rng.standard_normal(s).astype(dtype) for s in ((300, 64), (64, 64)))
+    n = rng.integers(-300, 300, 2000)
+    found = functrax.explain(lambda x, w: x[n] @ w)(x, w)
+    assert [k.name for k in found.kernels if "mul" in k.name] == []
+    np.testing.assert_allclose(functrax.jit(lambda x, w: x[n] @ w)(x, w), x[n] @ w, atol=2e-4)

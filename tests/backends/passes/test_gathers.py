@@ -200,3 +200,8 @@ def test_lengths_that_vary_share_plans() -> None:
         s = np.cos(np.maximum(x[i] @ w, 0)) * 0.5 * (x[i] @ w > 0)
         np.testing.assert_allclose(np.asarray(grads[1]), x[i].T @ s, rtol=1e-3, atol=1e-2)
     assert call.cache_info().planned >= 6
+
+
+def test_one_row_is_no_lookup_of_many() -> None:
+    x, w = numbers(ROWS, 30, 40), numbers(40, 20)
+    assert rewrites(lambda x, w, i: x[i] @ w, x, w, np.int32(3)) == 0

@@ -76,7 +76,7 @@ def _composed(eqn: Eqn, made: dict[Atom, Eqn], rewrites: Rewrites) -> Any:
         return _part_of_concatenation(eqn, source, rewrites)
     if not isinstance(source.primitive, Reindex):
         return eqn
-    if len(eqn.invars) > 1 and len(source.invars) > 1:
+    if len(source.invars) > 1 and (len(eqn.invars) > 1 or _repeats(eqn)):
         return eqn
     found = compose_steps(
         source.primitive,
@@ -95,6 +95,17 @@ def _composed(eqn: Eqn, made: dict[Atom, Eqn], rewrites: Rewrites) -> Any:
     primitive, params = found
     operands = (x, *eqn.invars[1:], *source.invars[1:])
     return Eqn(primitive, operands, eqn.outvars, params, eqn.source)
+
+
+def _repeats(eqn: Eqn) -> bool:
+    """Whether a reindex is a broadcast that repeats elements.
+
+    What was looked up in an array and is repeated stays a value: a product with it is recognised as
+    a sum of products then, and no element is looked up again and again.
+    """
+    return eqn.primitive is broadcast_in_dim and bool(
+        eqn.outvars[0].aval.size != eqn.invars[0].aval.size
+    )
 
 
 def _specialised(eqn: Eqn, rewrites: Rewrites) -> Eqn:

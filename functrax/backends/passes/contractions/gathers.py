@@ -268,6 +268,8 @@ class _Work:
             return False
         lookup, _, fill = found
         places = [x.dims[k] for k in lookup.at]
+        if not places:
+            return False  # a single row
         before = y.source.aval if places[0] in product.axes else _result(product)
         if places[0] in product.axes:  # what is not looked up takes no part, so it has to be 0
             fits = fill == 0 and all(d in product.axes and d in y.dims for d in places)

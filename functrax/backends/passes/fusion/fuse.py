@@ -23,7 +23,9 @@ Every edge that stays has a reason, which :attr:`Fusion.reasons` tells.  Start a
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import TypeAlias
 
 from functrax.backends.passes.fusion.contraction_groups import (
@@ -33,8 +35,8 @@ from functrax.backends.passes.fusion.contraction_groups import (
 from functrax.backends.passes.fusion.kernel_graph import KernelGraph
 from functrax.backends.passes.fusion.kernel_groups import (
     FEW,
-    REASONS,
     SEARCH,
+    TOO_LARGE,
     KernelGroup,
     Shape,
     all_fusible,
@@ -45,7 +47,9 @@ from functrax.backends.passes.fusion.kernel_groups import (
 )
 from functrax.backends.passes.fusion.kernel_spaces import merged_space
 from functrax.backends.passes.fusion.kernel_views import Views, recomputed, take_evaluations
+from functrax.backends.passes.fusion.prices import PRICES, REASONS, Price
 from functrax.backends.passes.fusion.recompute import recompute
+from functrax.backends.passes.fusion.stored_views import views_to_store
 from functrax.backends.passes.groups import Group, contraction, fused, grouped
 from functrax.backends.passes.inner import once_each, with_programs
 from functrax.backends.passes.rewrites import EFFORT, Rewrites
@@ -54,6 +58,7 @@ from functrax.core.ir.jaxpr import Atom, Eqn, Jaxpr, Var
 from functrax.core.prims.mapped import scatter
 
 Takes: TypeAlias = Callable[[Jaxpr], bool]
+_NO_PRICES: Mapping[Var, Price] = MappingProxyType({})
 
 
 def fuse(jaxpr: Jaxpr, rewrites: Rewrites, takes: Takes = contraction_kernels_take) -> Jaxpr:
@@ -67,6 +72,9 @@ def fuse(jaxpr: Jaxpr, rewrites: Rewrites, takes: Takes = contraction_kernels_ta
     """
     fusion = Fusion(jaxpr, rewrites, takes)
     fusion.merge()
+    while stored := views_to_store(fusion):
+        fusion = Fusion(jaxpr, rewrites, takes, {**fusion.stored, **stored})
+        fusion.merge()
     return fusion.written()
 
 
@@ -74,11 +82,19 @@ class Fusion:
     """The work on one program.
 
     Attributes:
+      stored: views that are to be values, which ``views_to_store`` found, and why.
+      prices: of values that are computed more often than once.
       reasons: for each pair of groups that stayed apart, by the numbers of their first equations,
         why.
     """
 
-    def __init__(self, jaxpr: Jaxpr, rewrites: Rewrites, takes: Takes) -> None:
+    def __init__(
+        self,
+        jaxpr: Jaxpr,
+        rewrites: Rewrites,
+        takes: Takes,
+        stored: Mapping[Var, Price] = _NO_PRICES,
+    ) -> None:
         self.jaxpr = jaxpr
         self.rewrites = rewrites
         self.eqns = jaxpr.eqns
@@ -89,9 +105,11 @@ class Fusion:
         self.group_of: dict[int, int] = {}  # as they were before any merge
         self.merged_into: dict[int, int] = {}
         self.readers: dict[Var, set[int]] = {}  # groups that read a value
+        self.stored = stored
         self.outside: set[Var] = {v for v in jaxpr.outvars if isinstance(v, Var)}
         self.graph = KernelGraph()
-        self.reasons: dict[tuple[int, int], str] = {}
+        self.reasons: dict[tuple[int, int], str | Price] = {}
+        self.prices: dict[Var, Price] = {}
         self.inner = once_each(lambda program: fuse(program, rewrites))
         #: Minus what a merge saves, the two groups, and their versions then.
         self.heap: list[tuple[float, int, int, int, int]] = []
@@ -112,7 +130,8 @@ class Fusion:
         self._merge_unrelated()
 
     def _prepare(self) -> None:
-        self.outside |= self._needed_by_others()
+        self.outside |= self._needed_by_others() | self.stored.keys()
+        self.views.store(self.outside)
         clusters = {} if len(self.eqns) <= FEW else self.views.clusters()
         for n, eqn in enumerate(self.eqns):
             if not self.fusible[n] or (is_view(eqn) and self.outside.isdisjoint(eqn.outvars)):
@@ -121,7 +140,7 @@ class Fusion:
             group = self.groups.get(number)
             if group is None:
                 group = self.groups[number] = KernelGroup(number, eqn)
-            group.add(n, eqn)
+            group.add(n, eqn, self.views.work_of(eqn))
             self.group_of[n] = number
             reads = self.views.reads_of(eqn)
             if group.ways or not all(reads.values()):
@@ -269,24 +288,32 @@ class Fusion:
         if merged is None:
             self.reasons[a.number, b.number] = reason
             return
-        saved = self._saved(a, b)
+        stored, times, again = self._costs(a, b)
+        saved = stored - again
         if saved <= 0:
-            self.reasons[a.number, b.number] = "cost: recomputing costs more than loading"
+            found = TOO_LARGE if again is math.inf else Price(times, again, stored)
+            self.reasons[a.number, b.number] = found
             return
         heapq.heappush(self.heap, (-saved, a.number, b.number, a.version, b.version))
 
-    def _saved(self, a: KernelGroup, b: KernelGroup) -> float:
-        """Nanoseconds that a merge saves."""
-        saved = target().kernel_ns
+    def _costs(self, a: KernelGroup, b: KernelGroup) -> tuple[float, int, float]:
+        """What two groups cost while they are apart: nanoseconds that a merge saves.
+
+        And at how many places a merge computes values, and the nanoseconds that this takes.
+        """
+        stored = target().kernel_ns
         views = False
         for v, here in b.reads.items():
             if v in a.writes:
                 alone = len(self.readers[v]) == 1 and v not in self.outside  # b is the only reader
-                saved += moved_ns((v, v) if alone else (v,))
+                stored += moved_ns((v, v) if alone else (v,))
                 views = views or not here
             elif v in a.reads:
-                saved += moved_ns((v,))
-        return saved - recomputed(a, b, self._written_after(a, b)) if views else saved
+                stored += moved_ns((v,))
+        times, again = recomputed(a, b, self._written_after(a, b)) if views else (1, 0.0)
+        if b.space.row is not None and len(a.eqns) == 1:
+            again += self.views.unsplit_ns(self.eqns[a.number])
+        return stored, times, again
 
     def _written_after(self, a: KernelGroup, b: KernelGroup) -> set[Var]:
         """What a merged group writes."""
@@ -300,6 +327,10 @@ class Fusion:
         assert space is not None
         writes = self._written_after(a, b)
         moved = any(not b.reads[w] and not a.has_for_rows(w) for w in a.writes & b.reads.keys())
+        if moved:
+            stored, times, again = self._costs(a, b)
+            price = Price(times, again, stored)
+            self.prices.update(dict.fromkeys(a.writes & b.reads.keys(), price))
         take_evaluations(a, b, writes)
         for v, here in a.reads.items():
             readers = self.readers[v]
@@ -338,6 +369,7 @@ class Fusion:
             for (a, b), reason in self.reasons.items()
             if a in place and b in place
         }
+        program.memo[PRICES] = {**self.stored, **self.prices}
         return program
 
     def _equation(self, n: int) -> Eqn:

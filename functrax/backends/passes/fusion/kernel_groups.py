@@ -26,12 +26,10 @@ from functrax.core.types import dtypes
 
 Shape: TypeAlias = tuple[int, ...]
 
-#: Under what a program of groups remembers why pairs of its equations, given by their positions,
-#: share no kernel.
-REASONS = "reasons why groups stay apart"
 #: The most equations that a kernel computes for each element, counted as often as it computes them,
 #: and with what it reads through views (:func:`loads`): what its compile time and registers allow.
 MAX_COMPUTED = 512
+TOO_LARGE = f"size: more than {MAX_COMPUTED} equations computed for each element"
 #: Few equations.  A program of no more begins with a group for each.  Unrelated groups have no more
 #: in one: by then starting it costs little for each, and machine code takes as long to make as it
 #: is long.  No more are copied to compute a value again.
@@ -207,12 +205,12 @@ class KernelGroup:
         self.in_parts = self.center is not None and any(map(has_holes, eqn.params["jaxpr"].eqns))
         self.version = 0
 
-    def add(self, n: int, eqn: Eqn) -> None:
-        """Let it compute an equation of the program."""
+    def add(self, n: int, eqn: Eqn, work: float) -> None:
+        """Let it compute an equation of the program, which takes so much work."""
         self.eqns.add(n)
         self.size += 1
         self.writes.update(eqn.outvars)
-        self.work += target().function_ns if is_dear(eqn) else target().element_ns
+        self.work += work
         self.dear = self.dear or is_dear(eqn)
 
     def has_for_rows(self, v: Var) -> bool:

@@ -17,6 +17,7 @@ from functrax.backends.loops.strategies.reduction_blocks import in_blocks
 from functrax.backends.passes.fusion.contraction_groups import joined
 from functrax.backends.passes.fusion.kernel_groups import (
     MAX_COMPUTED,
+    TOO_LARGE,
     KernelGroup,
     Space,
     is_dear_to_copy,
@@ -39,7 +40,7 @@ def merged_space(
     What the two write together, ``written`` gives where it matters.
     """
     if a.size + a.loads + b.size + b.loads > MAX_COMPUTED:
-        return None, f"size: more than {MAX_COMPUTED} equations computed for each element"
+        return None, TOO_LARGE
     if a.center is not None or b.center is not None:
         through = [v for v in b.reads if v in a.writes]
         center, around = (a, b) if a.center is not None else (b, a)

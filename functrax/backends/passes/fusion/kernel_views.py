@@ -16,8 +16,9 @@ import math
 from collections.abc import Container, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, TypeAlias
 
-from functrax.backends.cost import about
+from functrax.backends.cost import about, products_ns
 from functrax.backends.kernels.lower import LEAST_SPLIT
+from functrax.backends.kernels.operations import OPERATIONS, operations_of
 from functrax.backends.kernels.values import elements_of, is_update
 from functrax.backends.passes.fusion.kernel_groups import (
     MAX_COMPUTED,
@@ -35,7 +36,7 @@ from functrax.backends.passes.groups import contraction
 from functrax.backends.targets import target
 from functrax.core.ir.jaxpr import Atom, Eqn, Var
 from functrax.core.prims.mapped import reindex
-from functrax.core.prims.reindex import broadcast_in_dim
+from functrax.core.prims.reindex import Reindex, broadcast_in_dim, map_of
 from functrax.core.prims.slicing import concatenate
 from functrax.core.tracing.primitive import Elementwise
 
@@ -65,6 +66,14 @@ def places(ways: Ways, points: int) -> int:
     return len(ways) if points < LEAST_SPLIT else max(1, sum(min(w, default=0) >= 0 for w in ways))
 
 
+def _is_stack(eqn: Eqn) -> bool:
+    """Whether an equation puts arrays side by side along an axis in which each has one place."""
+    if eqn.primitive is not concatenate:
+        return False
+    axis = eqn.params["axis"]
+    return all(x.aval.shape[axis] == 1 for x in eqn.invars)
+
+
 class Views:
     """The views of one program.
 
@@ -89,15 +98,51 @@ class Views:
         }
         self._steps: dict[Hashable, int] = {}
         self._reads: dict[Eqn, dict[Var, bool]] = {}
+        self._work: dict[Eqn, float] = {}
+        self._each = target().element_ns
+
+    def store(self, values: Container[Var]) -> None:
+        """Take views that are in memory for values, if to read them is less than to make them."""
+        for v, eqn in [*self.made.items()]:
+            if v in values and self.pieces(eqn) > 1:
+                del self.made[v]
+
+    def pieces(self, eqn: Eqn) -> int:
+        """How many elements of others a kernel reads for one of a view, to choose among them."""
+        return sum(map(len, self.ways_of(eqn).values()))
+
+    def choosing(self, eqn: Eqn) -> int:
+        """Operations to put together an element of a view."""
+        return (self.pieces(eqn) - 1) * OPERATIONS["piece of a view"]
+
+    def unsplit_ns(self, eqn: Eqn) -> float:
+        """What a view that is stored takes longer in a kernel of sums, which is not split."""
+        if eqn.primitive is not concatenate:
+            return 0.0
+        aval = eqn.outvars[0].aval
+        return products_ns(about(aval.shape) * self.choosing(eqn), aval.dtype.itemsize, target())
+
+    def work_of(self, eqn: Eqn) -> float:
+        """Nanoseconds of what an equation computes for an element of its result."""
+        work = self._work.get(eqn)
+        if work is None:
+            operations = max(1, self.choosing(eqn)) if is_view(eqn) else operations_of(eqn)
+            work = self._work[eqn] = operations * self._each
+        return work
 
     def step(self, *key: Hashable) -> int:
         """The number of one step of a :data:`Way`."""
         return self._steps.setdefault(key, len(self._steps))
 
     def ways_of(self, eqn: Eqn) -> dict[Var, Ways]:
-        """The ways by which an equation reads values: some of them, if they are very many."""
+        """The ways by which an equation, or who reads a view, reads values.
+
+        Some of them, if they are very many.
+        """
         found: dict[Var, set[Way]] = {}
         stack: list[tuple[Atom, Way]] = [(x, ()) for x in eqn.invars]
+        if is_view(eqn) and not is_renaming(eqn):
+            stack = [(x, (self._step_through(eqn, k),)) for k, x in enumerate(eqn.invars)]
         for _ in range(SEARCH):
             if not stack:
                 break
@@ -114,10 +159,20 @@ class Views:
         return {v: frozenset(ways) for v, ways in found.items()}
 
     def _step_through(self, view: Eqn, operand: int) -> int:
-        number = self.step(view.primitive, *view.params.items(), view.invars[1:], operand)
-        sizes = [x.aval.size for x in view.invars]
-        aside = view.primitive is concatenate and sizes[operand] < max(sizes)
-        return ~number if aside else number
+        """The number of the step from a view to an operand; below 0 to a smaller one."""
+        if view.primitive is concatenate:
+            axis = view.params["axis"]
+            sizes = [x.aval.shape[axis] for x in view.invars]
+            which = -1 if sizes[operand] == 1 else operand  # as the only place of it
+            number = self.step(concatenate, axis, which, *([] if which < 0 else sizes))
+            return ~number if sizes[operand] < max(sizes) else number
+        source = view.invars[0] if isinstance(view.primitive, Reindex) else None
+        stacked = self.made.get(source) if isinstance(source, Var) else None
+        if stacked is not None and _is_stack(stacked):  # any of its parts is read at one place
+            places = list(map_of(view).exprs)
+            del places[stacked.params["axis"]]
+            return self.step(_is_stack, *places, *view.invars[1:])
+        return self.step(view.primitive, *view.params.items(), view.invars[1:], operand)
 
     def reads_of(self, eqn: Eqn) -> dict[Var, bool]:
         """The values that an equation reads, by way of views: whether at its own points."""
@@ -268,25 +323,27 @@ class Views:
         return {n: root(n) for n in parent}
 
 
-def recomputed(a: KernelGroup, b: KernelGroup, written: set[Var]) -> float:
-    """Nanoseconds that it costs that ``b`` reads values of ``a`` through views, if they are merged.
+def recomputed(a: KernelGroup, b: KernelGroup, written: set[Var]) -> tuple[int, float]:
+    """What it costs that ``b`` reads values of ``a`` through views, if they are merged.
 
-    Nothing where ``a`` reduces, for rows' numbers are not computed again; and a side of a
-    contraction is computed while it is packed.  Infinity where the kernel would be too large.
-    ``written`` is what the two write together.
+    At how many places they are computed, and the nanoseconds of that beyond once.  Nothing where
+    ``a`` reduces, for rows' numbers are not computed again; and a side of a contraction is computed
+    while it is packed.  Infinity where the kernel would be too large.  ``written`` is what the two
+    write together.
     """
     if a.space.row is not None or b.center is not None:
-        return 0.0
+        return 1, 0.0
     points = about(b.space.full)
     times = places(_ways_into(a, b, written), points)
     if times == 1 and math.prod(b.space.full) <= math.prod(a.space.full):
-        return 0.0
+        return 1, 0.0
     computed, before = times * points, about(a.space.full)
     if times * a.size + b.size > MAX_COMPUTED:
-        return math.inf
+        return times, math.inf
     given = sum(about_bytes(v) for v in a.writes & b.reads.keys())
     read = sum(map(about_bytes, a.reads)) - given
-    return max(computed - before, 0) * a.work + max(read, 0) * target().reread_ns
+    again = max(computed - before, 0) * a.work + max(read, 0) * target().reread_ns
+    return times, again
 
 
 def take_evaluations(a: KernelGroup, b: KernelGroup, written: set[Var]) -> None:

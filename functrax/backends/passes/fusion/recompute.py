@@ -27,8 +27,8 @@ from functrax.backends.passes.fusion.kernel_groups import (
     is_view,
     moved_ns,
 )
-from functrax.backends.passes.fusion.kernel_views import HERE, add_ways, one_after_another
-from functrax.backends.targets import target
+from functrax.backends.passes.fusion.kernel_views import HERE, Ways, add_ways, one_after_another
+from functrax.backends.passes.fusion.prices import Price
 from functrax.core.ir.jaxpr import Atom, Var
 
 if TYPE_CHECKING:
@@ -41,8 +41,11 @@ def recompute(fusion: Fusion) -> bool:
     last_first = sorted(fusion.groups.values(), key=lambda g: -fusion.graph.level[g.number])
     for group in last_first:
         shared: dict[frozenset[Var], list[_Copied]] = {}
+        written: dict[int, list[Var]] = {}  # by what computes them, the last first
         for v in sorted(group.writes, key=lambda v: -fusion.position[v]):
-            copied = _Copied(fusion, group, v)
+            written.setdefault(fusion.position[v], []).append(v)
+        for values in written.values():
+            copied = _Copied(fusion, group, values)
             if copied.saves():
                 changed = copied.apply() or changed
             elif copied.possible and copied.sources:
@@ -50,7 +53,8 @@ def recompute(fusion: Fusion) -> bool:
         for several in shared.values():
             if len(several) > 1 and _save_together(several):
                 for copied in several:
-                    now = _Copied(fusion, group, copied.v)  # others may have become its readers
+                    # Others may have become its readers.
+                    now = _Copied(fusion, group, copied.values)
                     changed = (now.possible and now.apply()) or changed
     return changed
 
@@ -69,32 +73,47 @@ def _save_together(several: Sequence[_Copied]) -> bool:
 
 
 class _Copied:
-    """What it takes to let the readers of a value compute it.
+    """What it takes to let the readers of the results of an equation compute them.
 
     Attributes:
-      readers: the groups that read it.
+      values: the results, as far as the group writes them.
+      readers: the groups that read some of them.
       eqns: the equations to copy.
+      work: nanoseconds of what these compute for an element.
       leaves: what they start from, and whether at the same points.
       sources: of these the results of dear equations, which the group may not store yet.
       possible: whether it can be done.
     """
 
-    def __init__(self, fusion: Fusion, group: KernelGroup, v: Var) -> None:
-        self.fusion, self.group, self.v = fusion, group, v
-        self.readers = [fusion.groups[n] for n in fusion.readers.get(v, ())]
+    def __init__(self, fusion: Fusion, group: KernelGroup, values: Sequence[Var]) -> None:
+        self.fusion, self.group, self.values = fusion, group, values
+        numbers = {n for v in values for n in fusion.readers.get(v, ())}
+        self.readers = [fusion.groups[n] for n in sorted(numbers)]
         self.eqns: set[int] = set()
         self.leaves: dict[Var, bool] = {}
         self.sources: set[Var] = set()
-        closed = [b.update or (b.center is not None and not b.reads[v]) for b in self.readers]
+        closed = [
+            b.update or (b.center is not None and not self._read_here(b)) for b in self.readers
+        ]
         self.possible = bool(self.readers) and not group.update and not any(closed)
         self.possible = self.possible and self._collect() and bool(self.eqns)
-        sizes = [b.size + self._times(b) * len(self.eqns) for b in self.readers]
+        sizes = [b.size + len(self._ways(b)) * len(self.eqns) for b in self.readers]
         self.possible = self.possible and max(sizes) <= MAX_COMPUTED
+        self.work = (
+            sum(fusion.views.work_of(fusion.eqns[n]) for n in self.eqns) if self.possible else 0.0
+        )
+
+    def _read_here(self, b: KernelGroup) -> bool:
+        """Whether a reader needs the values at its own points alone."""
+        if len(self.values) == 1:
+            return b.reads[self.values[0]]
+        return all(b.reads.get(v, True) for v in self.values)
 
     def _collect(self) -> bool:
         """Find the equations; whether they are few and cheap."""
         group, fusion = self.group, self.fusion
-        stack: list[tuple[Atom, bool]] = [(self.v, True)]
+        shape = self.values[0].aval.shape
+        stack: list[tuple[Atom, bool]] = [(v, True) for v in self.values]
         seen: set[tuple[Var, bool]] = set()
         while stack:
             x, here = stack.pop()
@@ -102,13 +121,13 @@ class _Copied:
                 continue
             seen.add((x, here))
             n = fusion.position.get(x, -1)
-            known = x in group.reads or (x in group.writes and x is not self.v)
+            known = x in group.reads or (x in group.writes and x not in self.values)
             if known or (n in group.eqns and is_sum(fusion.eqns[n])):
                 self.leaves[x] = self.leaves.get(x, True) and here
                 continue
             eqn = fusion.eqns[n]
             if n in group.eqns:
-                if is_dear(eqn) and x.aval.shape == self.v.aval.shape:
+                if is_dear(eqn) and x.aval.shape == shape:
                     self.leaves[x] = self.leaves.get(x, True) and here
                     self.sources.add(x)
                     continue
@@ -120,7 +139,7 @@ class _Copied:
                     return False  # each of its elements is looked up
                 here = here and is_renaming(eqn)
             stack.extend((y, here) for y in eqn.invars)
-        return self.v not in self.leaves
+        return self.leaves.keys().isdisjoint(self.values)
 
     def saves(self) -> bool:
         """Whether it is possible, and saves time."""
@@ -130,45 +149,79 @@ class _Copied:
         for b in self.readers:
             saved -= moved_ns(x for x in self.leaves if x not in b.reads)
         written = self.group.writes | self.group.reads.keys()
-        return saved > moved_ns(x for x in self.leaves if x not in written)
+        saved -= moved_ns(x for x in self.leaves if x not in written)
+        once = about(self.values[0].aval.shape) * self.work
+        return saved > 0 or (saved + once > 0 and self._only_there())
 
     def dropped(self) -> float:
         """Nanoseconds to move what is no longer moved, less those to compute it."""
-        v = self.v
-        saved = moved_ns([v] * (len(self.readers) + (v not in self.fusion.outside)))
-        for b in self.readers:
-            points = about(v.aval.shape)
-            if not b.reads[v]:
-                points = max(points, about(b.space.full))
-            saved -= self._times(b) * points * target().element_ns * len(self.eqns)
-        return saved
+        return self.moving() - self.computing()
 
-    def _times(self, b: KernelGroup) -> int:
-        """At how many places a reader needs the value for one of its points."""
-        return len(b.ways.get(self.v, HERE))
+    def moving(self) -> float:
+        """Nanoseconds to store the values, if nothing else needs them, and to load them."""
+        fusion, ns = self.fusion, 0.0
+        for v in self.values:
+            ns += moved_ns([v] * (len(fusion.readers.get(v, ())) + (v not in fusion.outside)))
+        return ns
+
+    def computing(self) -> float:
+        """Nanoseconds to compute them in all readers."""
+        points = 0
+        for b in self.readers:
+            shape = self.values[0].aval.shape if self._read_here(b) else b.space.full
+            points += len(self._ways(b)) * about(shape)
+        return points * self.work
+
+    def _only_there(self) -> bool:
+        """Whether the group itself need not compute the values any more, nor what they need."""
+        fusion, group = self.fusion, self.group
+        if not fusion.outside.isdisjoint(self.values):
+            return False
+        stack: list[Atom] = [v for v in group.writes if v not in self.values]
+        seen = set()
+        while stack:
+            x = stack.pop()
+            n = fusion.position.get(x, -1) if isinstance(x, Var) else -1
+            if n not in group.eqns or n in seen:
+                continue
+            if n in self.eqns:
+                return False
+            seen.add(n)
+            stack.extend(fusion.eqns[n].invars)
+        return True
+
+    def _ways(self, b: KernelGroup) -> Ways:
+        """The ways by which a reader needs the values for one of its points."""
+        if len(self.values) == 1:
+            return b.ways.get(self.values[0], HERE)
+        none: Ways = frozenset()
+        return none.union(*[b.ways.get(v, HERE) for v in self.values if v in b.reads])
 
     def apply(self) -> bool:
         """Copy the equations into the readers; whether rewrites were left for that."""
-        fusion, group, v = self.fusion, self.group, self.v
-        if not fusion.rewrites.allow("compute again", fusion.eqns[fusion.position[v]]):
+        fusion, group, values = self.fusion, self.group, self.values
+        if not fusion.rewrites.allow("compute again", fusion.eqns[fusion.position[values[0]]]):
             return False
+        price = Price(len(self.readers), self.computing(), self.moving())
         for b in self.readers:
-            here = b.reads.pop(v)
-            ways = b.ways.pop(v, HERE)
+            here, ways = self._read_here(b), self._ways(b)
+            for v in values:
+                b.reads.pop(v, None)
+                b.ways.pop(v, None)
             b.eqns |= self.eqns
             b.size += len(self.eqns) * len(ways)
             b.version += 1
+            fusion.prices.update(dict.fromkeys(values, price))
             for x, same in self.leaves.items():
                 if not (here and same):
-                    step = HERE if same else frozenset([(fusion.views.step(v, x),)])
+                    step = HERE if same else frozenset([(fusion.views.step(values[0], x),)])
                     add_ways(b, x, one_after_another(ways, step))
                 b.reads[x] = b.reads.get(x, True) and here and same
                 fusion.readers.setdefault(x, set()).add(b.number)
-        fusion.readers[v] = set()
+        fusion.readers.update({v: set() for v in values})
         group.version += 1
         group.writes |= {x for x in self.leaves if x not in group.reads}
-        if v not in fusion.outside:
-            group.writes.discard(v)
+        group.writes.difference_update([v for v in values if v not in fusion.outside])
         _keep_needed(fusion, group)
         return True
 

@@ -29,6 +29,7 @@ from functrax.backends.passes.fusion.kernel_groups import (
 )
 from functrax.backends.passes.fusion.kernel_views import HERE, Ways, add_ways, one_after_another
 from functrax.backends.passes.fusion.prices import Price
+from functrax.backends.targets import target
 from functrax.core.ir.jaxpr import Atom, Var
 
 if TYPE_CHECKING:
@@ -99,9 +100,19 @@ class _Copied:
         self.possible = self.possible and self._collect() and bool(self.eqns)
         sizes = [b.size + len(self._ways(b)) * len(self.eqns) for b in self.readers]
         self.possible = self.possible and max(sizes) <= MAX_COMPUTED
-        self.work = (
-            sum(fusion.views.work_of(fusion.eqns[n]) for n in self.eqns) if self.possible else 0.0
-        )
+        self.work = self._work() if self.possible else 0.0
+
+    def _work(self) -> float:
+        """What the equations compute for an element, in nanoseconds.
+
+        What follows from next to nothing, as random bits do from a key, costs as if each was one
+        operation, for who needs it at its own points: a network does not keep its dropout's masks.
+        """
+        points = about(self.values[0].aval.shape)
+        drawn = all(FEW * about(x.aval.shape) <= points for x in self.leaves)
+        if drawn and all(map(self._read_here, self.readers)):
+            return len(self.eqns) * target().element_ns
+        return sum(self.fusion.views.work_of(self.fusion.eqns[n]) for n in self.eqns)
 
     def _read_here(self, b: KernelGroup) -> bool:
         """Whether a reader needs the values at its own points alone."""

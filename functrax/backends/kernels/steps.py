@@ -19,6 +19,7 @@ import numpy as np
 
 from functrax.backends.kernels.ir import Carry, Kernel, LoopStage, Operand, Store
 from functrax.backends.kernels.refusal import Refusal, answered
+from functrax.backends.kernels.values import is_update
 from functrax.core.index.expr import Dim, IndexExpr, as_expr
 from functrax.core.ir.jaxpr import Atom, Eqn, Jaxpr, Var, all_eqns
 from functrax.core.prims.control import Grouping, LoopPrimitive
@@ -105,7 +106,8 @@ def opened(jaxpr: Jaxpr) -> Opened | Refusal:
 
 def terms_of(programs: Sequence[Opened]) -> int:
     """How many terms the sums of a step have."""
-    sums = [e for _, eqns, _ in programs for e in eqns if isinstance(e.primitive, ReindexReduce)]
+    eqns = [e for _, eqns, _ in programs for e in eqns]
+    sums = [e for e in eqns if isinstance(e.primitive, ReindexReduce) and not is_update(e)]
     return sum([e.invars[0].aval.size for e in sums])
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from functrax.backends.executables.program import Launch
 from functrax.backends.libraries.site import Site
+from functrax.backends.targets import target
 from functrax.core.types import dtypes
 from functrax.core.types.dtypes import DType
 
@@ -66,6 +67,8 @@ def sort(site: Site) -> list[Launch | None]:
     parts = [part for n in range(num_keys) for part in _parts(n, kinds[n])]
     size = 8 if any(part[3] == 8 for part in parts) else 4
     units = math.prod(shape) // length
+    if units == len(parts) == 1 and length * size > target().first_cache:
+        return [None]  # NumPy sorts one long row by one key in vectors
     scratch: tuple[int, ...] = ()
     if units == 1:  # planned memory, which is used again; threads with rows have their own
         both, places = (2 * length * (size // 4),), (length,)

@@ -10,7 +10,6 @@
 #include "interpreter_exit.h"
 #include "numpy_arrays.h"
 #include "reference.h"
-#include "targets/native.h"
 #include "thread_pool.h"
 
 namespace functrax::executor {
@@ -34,29 +33,6 @@ std::int64_t coarse_now() {
   timespec now;
   clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
   return now.tv_sec * std::int64_t{1'000'000'000} + now.tv_nsec;
-}
-
-constexpr std::int64_t kCopyGrain = 1 << 14;
-constexpr std::int64_t kCopyCost = 1'000'000;  // so that one thread copies all at once
-
-void copy(void* target, const void* source, std::int64_t nbytes) {
-  struct Copy {
-    char* target;
-    const char* source;
-  };
-  if (target == source || nbytes <= 0) return;
-  if (nbytes <= kCopyGrain) {
-    std::memcpy(target, source, nbytes);
-    return;
-  }
-  Copy copy{static_cast<char*>(target), static_cast<const char*>(source)};
-  thread_pool::parallel_for(
-      [](void* context, std::int64_t begin, std::int64_t end) {
-        auto* c = static_cast<Copy*>(context);
-        std::memcpy(c->target + begin, c->source + begin, end - begin);
-      },
-      &copy, nbytes, kCopyGrain, std::min(nbytes / targets::kCopiedBytes, kCopyCost),
-      [](void*) { return false; });
 }
 
 std::int64_t read_integer(const void* place, std::int64_t nbytes, bool is_unsigned) {
@@ -144,7 +120,7 @@ bool Run::inner(const Program& p, Frame& frame, void* const* targets) {
   if (!program(p, frame)) return false;
   for (int n : p.forwarded) {
     const int slot = p.outputs[n];
-    copy(targets[n], frame.slots[slot], p.slots[slot].nbytes);
+    thread_pool::copy(targets[n], frame.slots[slot], p.slots[slot].nbytes);
   }
   return true;
 }
@@ -215,16 +191,15 @@ bool Run::launch(const Instruction& x, Frame& frame) {
   call.buffers = buffers.data() + 1;
   call.params = x.params.data();
   buffers[0] = static_cast<program::Asked*>(&call);
-  if (x.alone) {
-    if (x.units > 0) x.kernel(call.buffers, call.params, 0, x.units);
-  } else {
-    thread_pool::parallel_for(
-        [](void* context, std::int64_t begin, std::int64_t end) {
-          auto* c = static_cast<Call*>(context);
-          c->kernel(c->buffers, c->params, begin, end);
-        },
-        &call, x.units, x.grain, x.cost,
-        [](void* context) { return static_cast<Call*>(context)->run->kernel_ends(); });
+  const auto run = [](void* context, std::int64_t begin, std::int64_t end) {
+    auto* c = static_cast<Call*>(context);
+    c->kernel(c->buffers, c->params, begin, end);
+  };
+  const auto ends = [](void* context) { return static_cast<Call*>(context)->run->kernel_ends(); };
+  if (!x.alone) {
+    thread_pool::parallel_for(run, &call, x.units, x.grain, x.cost, ends);
+  } else if (x.units > 0) {
+    run(&call, 0, x.units);
   }
   return !stopped_.load(std::memory_order_relaxed) || end();
 }
@@ -377,7 +352,7 @@ LoopRun::LoopRun(Run& run, const Program& p, const Instruction& x, Frame& frame)
 }
 
 void LoopRun::move(std::size_t part, void* target) {
-  copy(target, now_[part], slot(loop_.carry[part]).nbytes);
+  thread_pool::copy(target, now_[part], slot(loop_.carry[part]).nbytes);
   now_[part] = target;
 }
 
@@ -458,7 +433,8 @@ bool Run::instruction(const Program& p, const Instruction& x, Frame& frame) {
     case Op::kHost:
       return host_call(p, x, frame) && poll(0);
     case Op::kCopy:
-      copy(frame.slots[x.outputs[0]], frame.slots[x.inputs[0]], p.slots[x.inputs[0]].nbytes);
+      thread_pool::copy(frame.slots[x.outputs[0]], frame.slots[x.inputs[0]],
+                        p.slots[x.inputs[0]].nbytes);
       return true;
     case Op::kCond:
       return cond(p, x, frame);

@@ -12,6 +12,7 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <cstring>
 #include <mutex>
 #include <system_error>
 #include <thread>
@@ -26,7 +27,9 @@ constexpr std::int64_t kRangeCost = 4'000;  // at least, so that threads find wh
 constexpr int kSpins = 1000;                // pauses before a worker sleeps, some 20 microseconds
 using Clock = std::chrono::steady_clock;
 constexpr auto kSpinTime = std::chrono::microseconds(20);
-constexpr int kFew = 3;    // workers that are woken one by one
+constexpr std::int64_t kCopyGrain = 1 << 14;
+constexpr std::int64_t kCopyCost = 1'000'000;  // so that one thread copies all at once
+constexpr int kFew = 3;                        // workers that are woken one by one
 constexpr int kShare = 2;  // a thread takes this part of its share of what is left
 
 thread_local bool inside_loop = false;
@@ -276,6 +279,26 @@ void parallel_for(RangeFunction function, void* context, std::int64_t units, std
   job.least = (units + parts * grain - 1) / (parts * grain) * grain;
   all.run(job);
   all.unlock();
+}
+
+void copy(void* target, const void* source, std::int64_t nbytes) {
+  struct Copy {
+    char* target;
+    const char* source;
+  };
+  if (target == source || nbytes <= 0) return;
+  if (nbytes <= kCopyGrain) {
+    std::memcpy(target, source, nbytes);
+    return;
+  }
+  Copy copy{static_cast<char*>(target), static_cast<const char*>(source)};
+  parallel_for(
+      [](void* context, std::int64_t begin, std::int64_t end) {
+        auto* c = static_cast<Copy*>(context);
+        std::memcpy(c->target + begin, c->source + begin, end - begin);
+      },
+      &copy, nbytes, kCopyGrain, std::min(nbytes / targets::kCopiedBytes, kCopyCost),
+      [](void*) { return false; });
 }
 
 }  // namespace functrax::thread_pool

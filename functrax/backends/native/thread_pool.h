@@ -20,6 +20,9 @@ using Asked = bool (*)(void* context);
 void parallel_for(RangeFunction function, void* context, std::int64_t units, std::int64_t grain,
                   std::int64_t cost, Asked ends);
 
+// Copies bytes, in which threads take part if they are many; nothing if source and target are one.
+void copy(void* target, const void* source, std::int64_t nbytes);
+
 // Says of the calling thread that Python goes on beside it, so that one processor less is idle: it
 // wakes others for twice as much work.
 void run_beside_python();

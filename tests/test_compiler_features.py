@@ -150,6 +150,7 @@ def chain_of(length: int) -> Jaxpr:
     return Jaxpr((), (x,), (value,), eqns)
 
 
+@pytest.mark.usefixtures("no_collection")  # as when it compiles
 def test_J22_partitions_take_linear_time() -> None:
     """Ten thousand equations in less than a second, and in no more than their share of it."""
 
@@ -159,7 +160,7 @@ def test_J22_partitions_take_linear_time() -> None:
         assert 1 < len(fuse(program, Rewrites()).eqns) < length / 100
         return time.process_time() - begin
 
-    assert seconds(10_000) < 1
+    assert min(seconds(10_000) for _ in range(3)) < 1
     few, many = (min(seconds(n) for _ in range(3)) for n in (1_000, 8_000))
     assert many < 3 * 8 * few, "the square would be eight times as much"
 

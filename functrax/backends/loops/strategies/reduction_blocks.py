@@ -9,11 +9,12 @@ Start at :func:`block_of_reduction`.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Final
 
 from functrax.backends.cost import about
 from functrax.backends.kernels.accesses import accesses, address_along, coefficient
-from functrax.backends.kernels.ir import Done, Kernel, LoopStage, Operand, Store, ordered
+from functrax.backends.kernels.ir import Done, Kernel, LoopStage, Operand, Reduce, Store, ordered
 from functrax.backends.loops.rewrites.parallelize import Parallelize
 from functrax.backends.loops.rewrites.rewrite import Rewrite
 from functrax.backends.loops.rewrites.vectorize import is_widened_sum
@@ -21,7 +22,7 @@ from functrax.backends.loops.strategies.lanes import choose_lanes, choose_vector
 from functrax.backends.loops.strategies.parallel import FEW, share
 from functrax.backends.loops.strategies.rows import LONG_ROW, ends_of_rows, go_through_rows
 from functrax.backends.targets import Target
-from functrax.core.index.expr import Dim
+from functrax.core.index.expr import Dim, IndexExpr
 from functrax.core.records import replace
 from functrax.core.scalars.scalar import MATH, Scalar
 from functrax.core.types import dtypes
@@ -84,15 +85,7 @@ def blocks_alone(
     row, rows = address_along(kernel, kernel.outer)
     across = kernel.vector in kernel.outer
     place = row + Dim(unit) * rows if across else row * units + Dim(unit)
-    operands, stores, loads = list(kernel.operands), [], []
-    for reduction in stage.reductions:
-        found = []
-        for x in reduction.results:
-            attr = (len(operands), place, False, False)
-            stores.append(Store(len(operands), place, x))
-            found.append(kernel.builder.node("load", x.dtype, (), attr))
-            operands.append(Operand(x.dtype, units * rows, True))
-        loads.append(tuple(found))
+    operands, stores, loads = _in_memory(kernel, stage, place, units * rows)
     blocks = replace(
         kernel,
         name=f"{kernel.name}.blocks",
@@ -107,22 +100,41 @@ def blocks_alone(
     return blocks, loads
 
 
+def _in_memory(
+    kernel: Kernel, stage: LoopStage, place: IndexExpr, size: int
+) -> tuple[list[Operand], list[Store], list[tuple[Scalar, ...]]]:
+    """A kernel's arrays and one more for each result of its reductions; its stores, and its loads
+    by reduction.
+    """
+    operands, stores, loads = list(kernel.operands), [], []
+    for reduction in stage.reductions:
+        found = []
+        for x in reduction.results:
+            attr = (len(operands), place, False, False)
+            stores.append(Store(len(operands), place, x))
+            found.append(kernel.builder.node("load", x.dtype, (), attr))
+            operands.append(Operand(x.dtype, size, True))
+        loads.append(tuple(found))
+    return operands, stores, loads
+
+
+def _of_values(stage: LoopStage, loads: Sequence[tuple[Scalar, ...]]) -> list[Reduce]:
+    """The reductions of a stage, of what was loaded for them."""
+    return [replace(x, values=y) for x, y in zip(stage.reductions, loads, strict=True)]
+
+
 def in_two(kernel: Kernel, target: Target, grain: int) -> list[tuple[Kernel, list[Rewrite]]]:
     """Blocks of the longest inner dim by themselves, then all blocks of a row together."""
     (stage,) = kernel.stages
     blocks, loads = blocks_alone(kernel, Done("block", (_longest_inner(kernel),), grain), stage)
     unit = blocks.outer[0]
-    reductions = [
-        replace(reduction, values=values)
-        for reduction, values in zip(stage.reductions, loads, strict=True)
-    ]
     across = kernel.vector in kernel.outer
     final = replace(
         kernel,
         operands=blocks.operands,
         extents=blocks.extents,
         inner=(unit,),
-        stages=[LoopStage(reductions, [])],
+        stages=[LoopStage(_of_values(stage, loads), [])],
         vector=kernel.vector if across or kernel.vector is None else unit,
         rewrites=blocks.rewrites,
     )
@@ -157,16 +169,7 @@ def ends_apart(kernel: Kernel, target: Target) -> list[tuple[Kernel, list[Rewrit
     (stage,) = kernel.stages
     done = Done("apart", kernel.outer)
     row, rows = address_along(kernel, kernel.outer)
-    operands, stores, reductions = list(kernel.operands), [], []
-    for reduction in stage.reductions:
-        values = []
-        for x in reduction.results:
-            stores.append(Store(len(operands), row, x))
-            values.append(
-                kernel.builder.node("load", x.dtype, (), (len(operands), row, False, False))
-            )
-            operands.append(Operand(x.dtype, rows, True))
-        reductions.append(replace(reduction, values=tuple(values)))
+    operands, stores, loads = _in_memory(kernel, stage, row, rows)
     first = replace(
         kernel,
         name=f"{kernel.name}.rows",
@@ -180,7 +183,7 @@ def ends_apart(kernel: Kernel, target: Target) -> list[tuple[Kernel, list[Rewrit
         operands=operands,
         extents=(*kernel.extents, 1),
         inner=(len(kernel.extents),),
-        stages=[LoopStage(reductions, [])],
+        stages=[LoopStage(_of_values(stage, loads), [])],
         rewrites=first.rewrites,
     )
     final.vector = choose_vector(final, final.outer)

@@ -22,7 +22,7 @@ import numpy as np
 import functrax
 import functrax.numpy as jnp
 from functrax import lax, nn, random
-from functrax.backends.loops.strategies import can_be_left_out
+from functrax.backends.loops.strategies.schedule import can_be_left_out
 from functrax.core.options.config import Override
 
 #: What can be left out.

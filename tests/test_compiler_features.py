@@ -22,7 +22,7 @@ from functrax.backends.compilation import pipeline
 from functrax.backends.compilation.bisection import first_wrong_rewrite
 from functrax.backends.compilation.stage import as_pass
 from functrax.backends.eager import pending_program
-from functrax.backends.loops.strategies import can_be_left_out
+from functrax.backends.loops.strategies.schedule import can_be_left_out
 from functrax.backends.passes.fusion.fuse import fuse
 from functrax.backends.passes.rewrites import Rewrites
 from functrax.backends.runtime.choice import pool_stats

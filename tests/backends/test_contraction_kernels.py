@@ -24,7 +24,7 @@ from functrax.backends.gemm.lower_contraction import contraction_kernels
 from functrax.backends.kernels.accesses import accesses, coefficient
 from functrax.backends.kernels.refusal import Refusal
 from functrax.backends.llvm.emit import emit_kernel
-from functrax.backends.loops.strategies import LeftOut, scheduled_trees
+from functrax.backends.loops.strategies.schedule import LeftOut, scheduled_trees
 from functrax.backends.passes.groups import contraction, grouped
 from functrax.backends.runtime.choice import load
 from functrax.backends.targets import schedule_target

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import ast
 import gc
+import graphlib
 import subprocess
 import sys
 import threading
 import weakref
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from functrax.backends.cache.preload import MODULES, Preload
+import functrax
+from functrax.backends.cache.preload import MODULES, MORE_MODULES, Preload
 from functrax.core.process.gc_pause import Pause, age
 
 
@@ -150,3 +155,48 @@ def test_old_objects_are_still_collected():
     del node
     gc.collect()
     assert gone == [1]
+
+
+def at_import(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """The statements that run when a module is imported."""
+    for node in body:
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            continue
+        yield node
+        for inner in ast.iter_child_nodes(node):
+            if isinstance(inner, ast.stmt) and "TYPE_CHECKING" not in ast.dump(node)[:60]:
+                yield from at_import([inner])
+
+
+def imported_by(path: Path) -> Iterator[str]:
+    for node in at_import(ast.parse(path.read_text()).body):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+            yield from (f"{node.module}.{a.name}" for a in node.names)
+        elif isinstance(node, ast.Import):
+            yield from (a.name for a in node.names)
+
+
+def test_modules_that_are_loaded_late_wait_for_each_other_in_no_circle():
+    """A module waits for those that it imports, and for its package.
+
+    Where two threads enter a circle in two places, Python raises ``_DeadlockError`` in one.
+    """
+    root = Path(functrax.__file__).parent
+    modules = {
+        ".".join(p.relative_to(root.parent).with_suffix("").parts).removesuffix(".__init__"): p
+        for p in (root / "backends").rglob("*.py")
+    }
+    early = run(
+        "import sys, threading\n"
+        "threading.Thread.start = lambda self: None\n"
+        "import functrax\n"
+        "print(*sys.modules)"
+    ).split()
+    late = modules.keys() - set(early)
+    assert late >= {*MODULES, *MORE_MODULES}
+    waits = {
+        name: {*imported_by(modules[name]), name.rpartition(".")[0]} & late - {name}
+        for name in late
+    }
+    graphlib.TopologicalSorter(waits).prepare()  # names the circle

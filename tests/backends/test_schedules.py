@@ -18,7 +18,7 @@ from functrax import lax, nn
 from functrax.backends.compilation import codegen
 from functrax.backends.kernels import lower
 from functrax.backends.kernels.ir import Kernel
-from functrax.backends.loops.strategies import can_be_left_out
+from functrax.backends.loops.strategies.schedule import can_be_left_out
 from functrax.backends.targets import target
 from functrax.core.options.config import Override
 from tests.backends.machines import with_facts

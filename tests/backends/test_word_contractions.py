@@ -23,7 +23,7 @@ from functrax.backends.compilation import codegen
 from functrax.backends.gemm.lower_contraction import contraction_kernels
 from functrax.backends.kernels.ir import Kernel
 from functrax.backends.llvm.emit import Emitted, emit_kernel
-from functrax.backends.loops.strategies import scheduled_trees
+from functrax.backends.loops.strategies.schedule import scheduled_trees
 from functrax.backends.targets import target, x86_64
 from functrax.core.records import replace
 from tests.backends.machines import ANY, processor, write_for

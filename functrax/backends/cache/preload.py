@@ -4,8 +4,9 @@
 programs take to compile.  :func:`start` is its first act: a thread that loads LLVM, which takes no
 lock of Python's for the most part, and after the import, which :func:`imported` ends, the compiler
 while the user's program reads its data.  Whoever needs a module that is being loaded waits for that
-module, as Python's imports do; no two modules of functrax import each other, so nobody waits in a
-circle.
+module, as Python's imports do.  No two of the modules that are loaded late import each other, and
+no package of them a module of its own: who imports that module holds its lock while he waits for
+the package.  So nobody waits in a circle.
 
 The thread ends when the interpreter does (after the step that it is at), and before a fork: the
 child would have the locks of imports without the thread that gives them back.  What is not loaded
@@ -37,7 +38,7 @@ from functrax.core.process.gc_pause import age
 #: In this order; each brings along what it needs, so later ones have little left to load.
 MODULES: Final = (
     "functrax.backends.passes.fusion.fuse",
-    "functrax.backends.loops.strategies",
+    "functrax.backends.loops.strategies.schedule",
     "functrax.backends.compilation.codegen",
     "functrax.backends.compilation.compiler",
 )

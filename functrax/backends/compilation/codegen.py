@@ -22,7 +22,7 @@ from functrax.backends.kernels.ir import Kernel, Operand
 from functrax.backends.kernels.refusal import Refusal
 from functrax.backends.kernels.work import kernel_ns
 from functrax.backends.llvm.emit import Emitted, emit_kernel
-from functrax.backends.loops.strategies import LeftOut, scheduled_trees
+from functrax.backends.loops.strategies.schedule import LeftOut, scheduled_trees
 from functrax.backends.loops.tree import Function
 from functrax.backends.machine_code.code_generator import generator
 from functrax.backends.machine_code.kernel_jit import LaunchCode, Request, request

@@ -19,7 +19,7 @@ from functrax.backends.kernels.ir import Kernel, Operand
 from functrax.backends.kernels.lower import lower_group, read_inputs
 from functrax.backends.kernels.math import EXPANSIONS
 from functrax.backends.kernels.refusal import Refusal
-from functrax.backends.loops.strategies import estimated_ns
+from functrax.backends.loops.strategies.schedule import estimated_ns
 from functrax.backends.passes.fusion.contraction_groups import has_few_parts, is_small
 from functrax.backends.passes.groups import contraction, fused
 from functrax.backends.targets import schedule_target, target

@@ -16,7 +16,7 @@ from functrax.backends.llvm import emit
 from functrax.backends.loops.build import build
 from functrax.backends.loops.interpret import EndlessError, interpret
 from functrax.backends.loops.parse import parse
-from functrax.backends.loops.rewrites import parse_rewrite, rewritten
+from functrax.backends.loops.rewrites.apply import parse_rewrite, rewritten
 from functrax.backends.loops.text import text
 from functrax.backends.loops.tree import Function
 from functrax.backends.loops.tree_verifier import verify

@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 
 from functrax.backends.loops.parse import parse
-from functrax.backends.loops.rewrites import parse_rewrite, rewritten
+from functrax.backends.loops.rewrites.apply import parse_rewrite, rewritten
 from functrax.backends.loops.rewrites.rewrite import KINDS
 from functrax.backends.loops.text import text
 from functrax.backends.loops.tree_verifier import verify

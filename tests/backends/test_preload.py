@@ -28,6 +28,15 @@ def run(text: str) -> str:
     return done.stdout
 
 
+def test_each_module_that_it_names_is_there():
+    out = run(
+        "from functrax.backends.cache.preload import MODULES, MORE_MODULES\n"
+        "from importlib import import_module\n"
+        "print(len([import_module(name) for name in (*MODULES, *MORE_MODULES)]))"
+    )
+    assert int(out) == len(MODULES) + len(MORE_MODULES)
+
+
 def test_an_import_leaves_the_compiler_out_and_loads_it_behind():
     out = run(
         "import sys, functrax\n"

@@ -49,14 +49,14 @@ MORE_MODULES: Final = (
     "functrax.backends.passes.contractions.orientation",
     "functrax.backends.gemm.lower_contraction",
     "functrax.backends.gemm.shared_arrays",
-    "functrax.backends.passes.contractions.share",
-    "functrax.backends.passes.contractions.join",
+    "functrax.backends.passes.contractions.added_products",
     "functrax.backends.passes.contractions.repeats",
-    "functrax.backends.passes.contractions.conjugates",
+    "functrax.backends.passes.clean.spread",
     "functrax.backends.kernels.math.exponential",
     "functrax.backends.kernels.math.logarithm",
     "functrax.backends.kernels.math.trigonometric",
     "functrax.backends.kernels.interchanged_loops",
+    "functrax.backends.llvm.tile_calls",
     "functrax.backends.machine_code.joined_modules",
 )
 #: Seconds after the import before it loads modules: programs that end at once do not wait for one.

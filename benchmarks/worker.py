@@ -11,10 +11,12 @@ import gc
 import importlib
 import multiprocessing
 import os
+import sys
 import time
 import timeit
 from collections.abc import Mapping
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -34,11 +36,20 @@ class MeasurementError(Exception):
 
 
 class Worker:
-    """A framework's process, started when first asked and again after it was ended."""
+    """A framework's process, started when first asked and again after it was ended.
 
-    def __init__(self, framework: str, environment: Mapping[str, str] | None = None) -> None:
+    ``checkout`` is where the framework is imported from, if not from where Python finds it.
+    """
+
+    def __init__(
+        self,
+        framework: str,
+        environment: Mapping[str, str] | None = None,
+        checkout: Path | None = None,
+    ) -> None:
         self.framework = framework
         self._environment = dict(environment or {})
+        self._checkout = checkout
         self._process: Any = None
         self._connection: Any = None
 
@@ -68,7 +79,7 @@ class Worker:
             raise MeasurementError("not installed")
         context = multiprocessing.get_context("spawn")
         self._connection, theirs = context.Pipe()
-        details = (theirs, self.framework, self._environment)
+        details = (theirs, self.framework, self._environment, self._checkout)
         self._process = context.Process(target=serve, args=details, daemon=True)
         self._process.start()
         theirs.close()
@@ -88,9 +99,16 @@ class Worker:
         return answer
 
 
-def serve(connection: Connection, framework: str, environment: Mapping[str, str]) -> None:
+def serve(
+    connection: Connection,
+    framework: str,
+    environment: Mapping[str, str],
+    checkout: Path | None = None,
+) -> None:
     """Answer requests, (method of ``Session``, arguments), until the runner goes away."""
     os.environ.update(environment)
+    if checkout is not None:
+        sys.path.insert(0, str(checkout))
     session: Session | None = None
     request: tuple[str, tuple[Any, ...]] = ("load", ())
     while True:

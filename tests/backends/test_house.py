@@ -16,7 +16,10 @@ from functrax.core.scalars.scalar import MATH
 from functrax.core.tracing.primitive import Elementwise, registry
 
 BACKENDS = Path(functrax.__file__).parent / "backends"
-SOURCES = sorted(BACKENDS.rglob("*.py"))
+#: Not the simulator, whose names are PTX's instructions.
+SOURCES = sorted(
+    path for path in BACKENDS.rglob("*.py") if BACKENDS / "cuda/simulator" not in path.parents
+)
 
 #: Files with tables by names that primitives have as well, and what these names are.
 SCALAR_OPERATIONS = {

@@ -4,7 +4,8 @@ A *tuning constant* is a number with a name of capitals at the top of a module, 
 of numbers, that decides between two correct ways: how large something may be, from where on
 something pays, how often something is tried.  What is not one: a number that a file format, an
 instruction, a dtype or arithmetic fixes, so that another one would be wrong.  Those are named in
-``FIXED``.  What a machine costs stands in its ``Target``, which is not counted.
+``FIXED``.  What a machine costs stands in its ``Target``, which is not counted, nor is the
+simulator of GPUs, which compiles nothing.
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ def tuning_constants() -> list[str]:
     for path in sorted(BACKENDS.rglob("*.py")):
         module = path.relative_to(BACKENDS).as_posix()
         fixed = FIXED.get(module, set())
-        if fixed is not None and not module.startswith("targets/"):
+        if fixed is not None and not module.startswith(("targets/", "cuda/simulator/")):
             found += [f"{module} {name}" for name in numbers(path) if name not in fixed]
     return found
 

@@ -1,0 +1,99 @@
+"""Helpers: PTX text around a body, launches with NumPy arrays, and LLVM IR compiled to PTX."""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+
+from functrax.backends.cuda.simulator.launch import launch
+from functrax.backends.cuda.simulator.memory import Memory
+from functrax.backends.cuda.simulator.module import Module
+
+HEADER = ".version 8.0\n.target sm_90\n.address_size 64\n"
+REGISTERS = """
+    .reg .pred %p<16>;
+    .reg .b16 %h<16>;
+    .reg .b32 %r<64>;
+    .reg .f32 %f<32>;
+    .reg .b64 %rd<48>;
+    .reg .f64 %fd<16>;
+"""
+
+
+def kernel_text(body, params=("x", "y"), shared="", bound=""):
+    """A kernel ``k`` whose parameters are addresses; ``%rd40…`` hold them, in order."""
+    declared = ",\n".join(f"    .param .u64 {p}" for p in params)
+    loads = "\n".join(f"    ld.param.u64 %rd{40 + k}, [{p}];" for k, p in enumerate(params))
+    return (
+        f"{HEADER}{shared}\n.visible .entry k(\n{declared}\n)\n{bound}\n{{{REGISTERS}{loads}\n"
+        f"{body}\n    ret;\n}}\n"
+    )
+
+
+def run(text, *arrays, grid=1, block=32, name="k", **options):
+    """Launches a kernel with arrays as arguments; what they hold afterwards, and the statistics.
+
+    None among the arrays is a number of bytes that nobody wrote: give ``(nbytes, dtype)``.
+    """
+    memory = Memory()
+    module = Module(text)
+    places, kept = [], []
+    for array in arrays:
+        if isinstance(array, (int, float)):
+            places.append(array)
+            continue
+        if isinstance(array, tuple):
+            count, dtype = array
+            nbytes = count * np.dtype(dtype).itemsize
+            places.append(memory.allocate(nbytes))
+        else:
+            nbytes, dtype = array.nbytes, array.dtype
+            places.append(memory.allocate(nbytes))
+            memory.write(places[-1], array)
+        kept.append((places[-1], nbytes, dtype))
+    grid = grid if isinstance(grid, tuple) else (grid, 1, 1)
+    block = block if isinstance(block, tuple) else (block, 1, 1)
+    statistics = launch(module.kernels[name], grid, block, places, memory, **options)
+    results = [memory.read(p, n, written=False).view(d) for p, n, d in kept]
+    return results, statistics
+
+
+def each(instructions, *arrays, out, registers=""):
+    """Runs instructions in a thread for each element: %rd40… point at the element of each array.
+
+    The last pointer is that of the results.
+    """
+    count = len(arrays[0])
+    lines = [registers, "mov.u32 %r60, %tid.x;", "mov.u32 %r61, %ctaid.x;"]
+    lines.append("mad.lo.u32 %r60, %r61, 64, %r60;")
+    lines.append(f"setp.ge.u32 %p15, %r60, {count};\n@%p15 exit;")
+    sizes = [a.dtype.itemsize for a in arrays] + [np.dtype(out).itemsize]
+    for k, size in enumerate(sizes):
+        lines.append(f"mad.wide.u32 %rd{40 + k}, %r60, {size}, %rd{40 + k};")
+    names = [f"a{k}" for k in range(len(arrays))] + ["out"]
+    text = kernel_text("\n".join(lines) + instructions, names)
+    results, _ = run(text, *arrays, (count, out), grid=-(-count // 64), block=64)
+    return results[-1]
+
+
+@functools.cache
+def llvm():
+    import llvmlite.binding as binding
+
+    binding.initialize_all_targets()
+    binding.initialize_all_asmprinters()
+    return binding
+
+
+TRIPLE = "nvptx64-nvidia-cuda"
+
+
+@functools.cache
+def compiled(ir, cpu):
+    """LLVM IR as PTX.  An operation that LLVM cannot lower ends the process."""
+    binding = llvm()
+    machine = binding.Target.from_triple(TRIPLE).create_target_machine(cpu=cpu, opt=3)
+    module = binding.parse_assembly(f'target triple = "{TRIPLE}"\n{ir}')
+    module.data_layout = str(machine.target_data)
+    return machine.emit_assembly(module)

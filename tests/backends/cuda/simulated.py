@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import functools
+import hashlib
+import os
+from pathlib import Path
 
 import numpy as np
 
@@ -31,13 +34,22 @@ def kernel_text(body, params=("x", "y"), shared="", bound=""):
     )
 
 
+def keep(text):
+    """Keeps a text for the test that assembles all that the others run."""
+    folder = os.environ.get("FUNCTRAX_TEST_PTX")
+    if folder:
+        name = hashlib.sha256(text.encode()).hexdigest()[:16]
+        (Path(folder) / f"{name}.ptx").write_text(text)
+
+
 def run(text, *arrays, grid=1, block=32, name="k", **options):
     """Launches a kernel with arrays as arguments; what they hold afterwards, and the statistics.
 
-    None among the arrays is a number of bytes that nobody wrote: give ``(nbytes, dtype)``.
+    A pair ``(count, dtype)`` is an array that nobody wrote; a number is passed as it is.
     """
     memory = Memory()
     module = Module(text)
+    keep(text)
     places, kept = [], []
     for array in arrays:
         if isinstance(array, (int, float)):
@@ -59,20 +71,43 @@ def run(text, *arrays, grid=1, block=32, name="k", **options):
     return results, statistics
 
 
-def each(instructions, *arrays, out, registers=""):
-    """Runs instructions in a thread for each element: %rd40… point at the element of each array.
+def registers_of(dtype):
+    """The prefix of registers that hold a dtype, and how it is loaded."""
+    size = np.dtype(dtype).itemsize
+    if np.dtype(dtype).kind == "f" and size > 2:
+        return {4: "%f", 8: "%fd"}[size], f"f{8 * size}"
+    return {1: "%h", 2: "%h", 4: "%r", 8: "%rd"}[size], f"b{8 * size}"
 
-    The last pointer is that of the results.
+
+def each_text(body, dtypes, out, count):
+    """A kernel that runs instructions in a thread for each element.
+
+    In ``body``, ``<a>``, ``<b>``, … are the operands and ``<d>`` is the result.
     """
-    count = len(arrays[0])
-    lines = [registers, "mov.u32 %r60, %tid.x;", "mov.u32 %r61, %ctaid.x;"]
-    lines.append("mad.lo.u32 %r60, %r61, 64, %r60;")
-    lines.append(f"setp.ge.u32 %p15, %r60, {count};\n@%p15 exit;")
-    sizes = [a.dtype.itemsize for a in arrays] + [np.dtype(out).itemsize]
-    for k, size in enumerate(sizes):
+    lines = ["mov.u32 %r60, %tid.x;", "mov.u32 %r61, %ctaid.x;"]
+    lines += ["mad.lo.u32 %r60, %r61, 64, %r60;", f"setp.ge.u32 %p15, %r60, {count};"]
+    lines.append("@%p15 exit;")
+    operands = {}
+    for k, dtype in enumerate([*dtypes, out]):
+        size = np.dtype(dtype).itemsize
+        prefix, kind = registers_of(dtype)
         lines.append(f"mad.wide.u32 %rd{40 + k}, %r60, {size}, %rd{40 + k};")
-    names = [f"a{k}" for k in range(len(arrays))] + ["out"]
-    text = kernel_text("\n".join(lines) + instructions, names)
+        name = "abcdefgh"[k] if k < len(dtypes) else "d"
+        operands[name] = f"{prefix}{k + 1 if name != 'd' else 9}"
+        if name != "d":
+            lines.append(f"ld.global.{kind} {operands[name]}, [%rd{40 + k}];")
+    for name, register in operands.items():
+        body = body.replace(f"<{name}>", register)
+    lines.append(body)
+    lines.append(f"st.global.{registers_of(out)[1]} [%rd{40 + len(dtypes)}], {operands['d']};")
+    return kernel_text("\n".join(lines), [f"p{k}" for k in range(len(dtypes) + 1)])
+
+
+def each(body, *arrays, out):
+    """Runs instructions on each element of arrays."""
+    arrays = [np.ascontiguousarray(x) for x in np.broadcast_arrays(*arrays)]
+    count = len(arrays[0])
+    text = each_text(body, [x.dtype for x in arrays], out, count)
     results, _ = run(text, *arrays, (count, out), grid=-(-count // 64), block=64)
     return results[-1]
 

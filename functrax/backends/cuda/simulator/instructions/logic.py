@@ -263,7 +263,7 @@ _PRMT_MODES: Final = {
 @opcode("prmt")
 def _prmt(d: Decoder, i: Instruction) -> None:
     """PTX ISA 9.7.9: prmt: picks four bytes of b:a; bit 3 of a selector gives the byte's sign."""
-    modes = d.only(*_PRMT_MODES)
+    modes = d.only("b32", *_PRMT_MODES, types=0) - {"b32"}
 
     def octet(both: Array, place: Array) -> Array:
         result: Array = (both >> (place.astype(np.uint64) * np.uint64(8))) & np.uint64(0xFF)

@@ -9,6 +9,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from tests.backends.cuda import simulated
 from tests.backends.cuda.simulated import each
 
 RNG = np.random.default_rng(0)
@@ -524,6 +525,43 @@ def test_packed_halves(name):
         equal(got, np.where(whole < 0, dtype(0), whole))
     got = each(f"neg.{name} <d>, <a>;", packed[0], out="u4").view(dtype)
     equal(got, -a)
+
+
+def blackwell(monkeypatch):
+    """Instructions that came with sm_100."""
+    monkeypatch.setattr(simulated, "HEADER", ".version 8.6\n.target sm_100\n.address_size 64\n")
+
+
+def test_packed_singles_and_mixed_precision(monkeypatch):
+    blackwell(monkeypatch)
+    a, b, c = (floats("f4") for _ in range(3))
+    packed = [x.view("u8") for x in (a, b, c)]
+    for op in ("add", "sub", "mul"):
+        got = each(f"{op}.rn.f32x2 <d>, <a>, <b>;", *packed[:2], out="u8").view("f4")
+        equal(got, each(f"{op}.rn.f32 <d>, <a>, <b>;", a, b, out="f4"))
+    got = each("fma.rn.f32x2 <d>, <a>, <b>, <c>;", *packed, out="u8").view("f4")
+    equal(got, each("fma.rn.f32 <d>, <a>, <b>, <c>;", a, b, c, out="f4"))
+    for name in ("f16", "bf16"):
+        h, k = floats(KINDS[name]), floats(KINDS[name])
+        wide = h.astype("f4"), k.astype("f4")
+        for op in ("add", "sub"):
+            got = float_each(f"{op}.rn.f32.{name} <d>, <a>, <b>;", h, c, out="f4")
+            equal(got, each(f"{op}.rn.f32 <d>, <a>, <b>;", wide[0], c, out="f4"))
+        got = float_each(f"fma.rn.f32.{name} <d>, <a>, <b>, <c>;", h, k, c, out="f4")
+        equal(got, each("fma.rn.f32 <d>, <a>, <b>, <c>;", *wide, c, out="f4"))
+
+
+def test_packed_integers():
+    a, b = integers("i2"), integers("i2")
+    packed = [x.view("u4") for x in (a, b)]
+    got = each("add.s16x2 <d>, <a>, <b>;", *packed, out="u4").view("i2")
+    equal(got, a + b)
+    got = each("min.s16x2 <d>, <a>, <b>;", *packed, out="u4").view("i2")
+    equal(got, np.minimum(a, b))
+    got = each("max.u16x2 <d>, <a>, <b>;", *packed, out="u4")
+    equal(got.view("u2"), np.maximum(a.view("u2"), b.view("u2")))
+    got = each("max.relu.s16x2 <d>, <a>, <b>;", *packed, out="u4").view("i2")
+    equal(got, np.maximum(np.maximum(a, b), 0))
 
 
 def test_subnormal_numbers_are_flushed():

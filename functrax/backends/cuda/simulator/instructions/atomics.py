@@ -58,10 +58,10 @@ def _update(d: Decoder, kind: Type, name: str) -> tuple[Function, np.ufunc | Non
     ufunc = _UFUNCS[name]
     form = element(kind)
     if form == "bf16":
-        fn, _ = on_elements(kind, lambda x, y: round_bf16(widen_bf16(x) + widen_bf16(y)))
+        fn = on_elements(kind, lambda x, y: round_bf16(widen_bf16(x) + widen_bf16(y)))
         return fn, None
     if kind.name == "f16x2":
-        fn, _ = on_elements(kind, lambda x, y: canonical(x + y))
+        fn = on_elements(kind, lambda x, y: canonical(x + y))
         return fn, None
     return (lambda x, y: canonical(x + y)) if floating else ufunc, ufunc
 

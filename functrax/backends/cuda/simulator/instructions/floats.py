@@ -1,4 +1,4 @@
-"""PTX ISA 9.7.3, Floating-Point Instructions, and 9.7.4, Half Precision ones.
+"""PTX ISA 9.7.3 to 9.7.5: floating-point instructions, of half and of mixed precision too.
 
 Results are rounded as the manual says.  Where it gives a bound of the error (.approx, .full), they
 are computed in f64 and rounded to the nearest, which is within every bound.  A NaN that arithmetic
@@ -37,7 +37,7 @@ from functrax.backends.cuda.simulator.syntax import TYPES, Array, Instruction, T
 Function: TypeAlias = Callable[..., Any]
 
 _MODES: Final = ("rn", "rz", "rm", "rp")
-_FLOATING: Final = ("f", "bf", "f16x2", "bf16x2")
+_FLOATING: Final = ("f", "bf", "f16x2", "bf16x2", "f32x2")
 _ARITHMETIC: Final[dict[str, Function]] = {
     "add": np.add,
     "sub": np.subtract,
@@ -66,19 +66,29 @@ def float_operation(d: Decoder, i: Instruction, kind: Type) -> bool:
 # Packed and bf16 values
 
 
-def on_elements(kind: Type, fn: Function) -> tuple[Function, Type]:
+#: The dtypes of packed types' elements.
+_ELEMENTS: Final = {
+    "f16x2": F16,
+    "bf16x2": U16,
+    "f32x2": F32,
+    "s16x2": np.dtype("i2"),
+    "u16x2": U16,
+}
+
+
+def on_elements(kind: Type, fn: Function) -> Function:
     """A function of values of a type's elements as one of what registers hold."""
-    if kind.name == "f16x2":
-        return lambda *x: _packed(fn, F16, *x), kind
-    if kind.name == "bf16x2":
-        return lambda *x: _packed(fn, U16, *x), kind
-    return fn, kind
+    dtype = _ELEMENTS.get(kind.name)
+    if dtype is None:
+        return fn
 
+    def packed(*operands: Array) -> Array:
+        if len({len(x) for x in operands}) > 1:
+            operands = np.broadcast_arrays(*operands)
+        result: Array = fn(*(np.ascontiguousarray(x).view(dtype) for x in operands))
+        return result.view(kind.dtype)
 
-def _packed(fn: Function, dtype: Any, *operands: Array) -> Array:
-    """Applies a function to both halves of 32 bits."""
-    halves = [np.ascontiguousarray(x).view(dtype).reshape(-1, 2) for x in operands]
-    return np.ascontiguousarray(np.broadcast_arrays(fn(*halves))[0]).view(U32)[:, 0]
+    return packed
 
 
 def element(kind: Type) -> str:
@@ -168,9 +178,25 @@ def _relu(fn: Function, form: str) -> Function:
 
 def _arithmetic(d: Decoder, kind: Type, name: str) -> None:
     """add, sub, mul: rounded once; fma, mad: d = a · b + c, rounded once."""
+    if d.instruction.parts[-2] == "f32" and kind.name in ("f16", "bf16"):
+        _mixed(d, kind, name)
+        return
     modifiers = d.only(*_MODES, "ftz", "sat", "relu", "noftz")
-    fn, _ = on_elements(kind, _operation(d, kind, name, modifiers))
+    fn = on_elements(kind, _operation(d, kind, name, modifiers))
     d.simple(fn, kind, *[kind] * (3 if name in ("fma", "mad") else 2))
+
+
+def _mixed(d: Decoder, kind: Type, name: str) -> None:
+    """PTX ISA 9.7.5, Mixed Precision: the last operand and the result are of f32."""
+    single = TYPES["f32"]
+    fn = _operation(d, single, name, d.only(*_MODES, "sat", types=2))
+
+    def mixed(*x: Array) -> Array:
+        narrow = (values(v, kind.name).astype(F32) for v in x[:-1])
+        result: Array = fn(*narrow, x[-1])
+        return result
+
+    d.simple(mixed, single, *[kind] * (2 if name == "fma" else 1), single)
 
 
 @opcode("fma")
@@ -261,7 +287,7 @@ def _extreme(d: Decoder, kind: Type, name: str) -> None:
         return result
 
     fn: Function = two if len(operands) == 3 else lambda x, y, z: two(two(x, y), z)
-    fn, _ = on_elements(kind, fn)
+    fn = on_elements(kind, fn)
     d.simple(fn, kind, *[kind] * (len(operands) - 1))
 
 
@@ -335,7 +361,7 @@ def _functions(d: Decoder, i: Instruction) -> None:
         fn = _accurate(_APPROXIMATE[name], F32)
         if "ftz" in modifiers:
             fn = _with_flush(fn)
-    fn, _ = on_elements(kind, fn)
+    fn = on_elements(kind, fn)
     d.simple(fn, kind, kind)
 
 

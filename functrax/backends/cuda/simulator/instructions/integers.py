@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from functrax.backends.cuda.simulator.decode import Decoder, opcode
-from functrax.backends.cuda.simulator.instructions.floats import float_operation
+from functrax.backends.cuda.simulator.instructions.floats import float_operation, on_elements
 from functrax.backends.cuda.simulator.syntax import (
     BOOL,
     TYPES,
@@ -49,7 +49,8 @@ def _add(d: Decoder, i: Instruction) -> None:
 
         d.simple(saturated, kind, kind, kind)
     else:
-        d.simple(np.add if i.parts[0] == "add" else np.subtract, kind, kind, kind)
+        fn = on_elements(kind, np.add if i.parts[0] == "add" else np.subtract)
+        d.simple(fn, kind, kind, kind)
 
 
 @opcode("addc", "subc")
@@ -285,9 +286,8 @@ def _min(d: Decoder, i: Instruction) -> None:
         return
     relu = "relu" in d.only("relu")
     ufunc = np.minimum if i.parts[0] == "min" else np.maximum
-    zero = kind.dtype.type(0)
-    fn: Callable[..., Any] = (lambda x, y: np.maximum(ufunc(x, y), zero)) if relu else ufunc
-    d.simple(fn, kind, kind, kind)
+    fn: Callable[..., Any] = (lambda x, y: np.maximum(ufunc(x, y), 0)) if relu else ufunc
+    d.simple(on_elements(kind, fn), kind, kind, kind)
 
 
 def leading_zeros(x: Array) -> Array:

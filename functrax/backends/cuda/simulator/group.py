@@ -127,7 +127,7 @@ class Group:
         self, space: str, address: Array, nbytes: int
     ) -> list[tuple[Array | None, Region, Array]]:
         """Where addresses lie: which lanes (None: all), in which region, at which bytes."""
-        if int(np.bitwise_or.reduce(address)) & (nbytes - 1):
+        if nbytes > 1 and int(np.bitwise_or.reduce(address)) & (nbytes - 1):
             wrong = (address & (nbytes - 1)) != 0
             message = f"an access of {nbytes} bytes at an address that is no multiple of {nbytes}"
             self.fault(Misaligned, message, wrong, address)
@@ -201,7 +201,7 @@ class Group:
             error = {"shared": SharedOutOfBounds, "local": LocalOutOfBounds}.get(space, OutOfBounds)
             message = f"an access of {nbytes} bytes outside of the {size} bytes of {space} memory"
             self.fault(error, message, wrong, address)
-        if gaps is not None:
+        if gaps is not None and gaps[low : high + nbytes].any():
             wrong = gaps[address] | gaps[address + nbytes - 1]
             if wrong.any():
                 message = f"an access of {nbytes} bytes to {space} memory between two variables"
@@ -355,8 +355,15 @@ def merge(groups: list[Group], live: tuple[int, ...]) -> Group:
     if len(groups) == 1:
         return groups[0]
     batch = groups[0].batch
-    lanes = np.concatenate([g.lanes for g in groups])
-    order = np.argsort(lanes, kind="stable")
+    count = sum(g.count for g in groups)
+    lanes, places = batch.lanes, [g.lanes for g in groups]
+    if count < batch.count:
+        present = np.zeros(batch.count, np.bool_)
+        for g in groups:
+            present[g.lanes] = True
+        lanes = np.flatnonzero(present)
+        rank = np.cumsum(present) - 1
+        places = [rank[x] for x in places]
     r = batch.initial.copy()
     for slot in live:
         values = [g.r[slot] for g in groups]
@@ -367,12 +374,11 @@ def merge(groups: list[Group], live: tuple[int, ...]) -> Group:
         if len(known) == len(values) and all(len(x) == 1 and x[0] == first[0] for x in known):
             r[slot] = first
             continue
-        nothing = np.zeros(1, first.dtype)
-        whole = [
-            np.broadcast_to(nothing if x is None else bits_of(x), (g.count,))
-            for x, g in zip(values, groups)
-        ]
-        r[slot] = np.concatenate(whole)[order]
-    merged = Group(batch, lanes[order], r)
+        whole = np.zeros(count, first.dtype)
+        for x, place in zip(values, places):
+            if x is not None:
+                whole[place] = bits_of(x)
+        r[slot] = whole
+    merged = Group(batch, lanes, r)
     merged.loops = max(g.loops for g in groups)
     return merged

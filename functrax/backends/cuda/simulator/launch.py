@@ -81,7 +81,7 @@ class Launch:
         self.step_limit = self.steps = step_limit
         self.now = 1
         self.fences: Array | None = None
-        self.random = np.random.default_rng(seed)
+        self.random = np.random.default_rng(seed) if seed else None
         self.touched: list[Region] = []
         self.params = Region(max(kernel.param_bytes, 1), name="the parameters")
         self.params.read_only = True
@@ -95,7 +95,7 @@ class Launch:
         if room:
             most = max(1, min(most, _BATCH_BYTES // room))
         order = np.arange(self.blocks)
-        if self.seed:
+        if self.random is not None:
             self.random.shuffle(order)
         try:
             with np.errstate(all="ignore"):
@@ -126,12 +126,17 @@ class Launch:
         stride = -(-self.shared_bytes // 64) * 64
         shared = Region(stride * batch.blocks_count, name="shared memory")
         shared.data.fill(0xCB)
-        if self.checks:
-            shared.races = RaceShadow(shared.size, self.threads, in_block=True)
-        local = Region(code.local_bytes * batch.count, name="local memory")
         gaps = code.shared_gaps
         if gaps is not None:
             gaps = np.concatenate([gaps, np.zeros(self.dynamic, np.bool_)])
+        if self.checks and stride:
+            shared.races = RaceShadow(shared.size, self.threads, in_block=True)
+            if shared.written is not None:  # what nobody may access needs no writing
+                rows = shared.written[: shared.size].reshape(-1, stride)
+                rows[:, self.shared_bytes :] = 1
+                if gaps is not None:
+                    rows[:, : self.shared_bytes] = gaps
+        local = Region(code.local_bytes * batch.count, name="local memory")
         return {
             "shared": (shared, self.shared_bytes, stride, gaps),
             "local": (local, code.local_bytes, code.local_bytes, None),

@@ -79,7 +79,14 @@ class Region:
             self._masks[nbytes] = found
         return found
 
+    def none_written(self, index: Array, nbytes: int) -> None:
+        """Says of places, counted in ``nbytes``, that nobody wrote them yet."""
+        if self.written is None:
+            self.written = np.ones(len(self.data), np.uint8)
+        self.mask(nbytes)[index] = 0
+
     def all_written(self) -> None:
+        """Says that all bytes were written."""
         self.written, self._masks = None, {}
 
     def settle(self) -> None:

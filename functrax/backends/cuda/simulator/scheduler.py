@@ -24,7 +24,7 @@ from functrax.backends.cuda.simulator.errors import (
 )
 from functrax.backends.cuda.simulator.flow import Block
 from functrax.backends.cuda.simulator.group import Group, merge
-from functrax.backends.cuda.simulator.memory import Memory
+from functrax.backends.cuda.simulator.memory import Memory, Region
 from functrax.backends.cuda.simulator.syntax import Array
 
 if TYPE_CHECKING:
@@ -407,9 +407,10 @@ class Batch:
         if blocks is None or blocks.all():
             self.since = np.full(self.blocks_count, launch.now)
             self.since_all = launch.now
-            shadow = self.windows["shared"][0].races
-            if shadow is not None:
-                shadow.synchronized()
+            shared: Region = self.windows["shared"][0]
+            shared.settle()
+            if shared.races is not None:
+                shared.races.synchronized()
         else:
             self.since = np.where(blocks, launch.now, self.since)
             self.since_all = None

@@ -98,7 +98,10 @@ def _atomic(d: Decoder, i: Instruction) -> None:
             view = region.view(dtype, 1)
             places = offsets >> (kind.bytes.bit_length() - 1)
             cut = values if index is None else [x[index] for x in values]
-            if batch.launch.seed:
+            if result is None and ufunc is not None and dtype.kind in "iu":
+                ufunc.at(view, places, cut[0])  # in whatever order, the sum is the same
+                continue
+            if batch.launch.random is not None:
                 order = batch.launch.random.permutation(len(places))
                 old = np.empty(len(places), dtype)
                 old[order] = _apply(view, places[order], fn, ufunc, [x[order] for x in cut])

@@ -69,8 +69,7 @@ def _begin(d: Decoder, i: Instruction) -> None:
         to, count = r[target], r[given].view(np.uint32)
         for index, region, offsets in g.resolve("shared", to, size):
             assert index is None
-            if region.written is not None:
-                region.mask(size)[offsets >> (size.bit_length() - 1)] = 0
+            region.none_written(offsets >> (size.bit_length() - 1), size)
         if (count != 0).any():
             reads = np.flatnonzero(np.broadcast_to(count != 0, (g.count,)))
             place = np.broadcast_to(r[source], (g.count,))[reads]

@@ -493,6 +493,22 @@ CASES = {
         0,
         ".const .align 4 .u32 table[64] = {1, 2};",
     ),
+    "write to what is read by .nc": Case(
+        COPY.replace("ld.global.u32", "ld.global.nc.u32"),
+        "st.global.u32 [%rd2], %r1;",
+        "st.global.u32 [%rd1], %r1;",
+        DataRace,
+        "st.global",
+        0,
+    ),
+    "read by .nc of what was written": Case(
+        COPY,
+        "st.global.u32 [%rd2], %r1;",
+        "st.global.u32 [%rd2], %r1; ld.global.nc.u32 %r1, [%rd2];",
+        DataRace,
+        "ld.global.nc",
+        0,
+    ),
     "trap": Case(COPY, "st.global.u32 [%rd2], %r1;", "trap;", Trap, "trap", 0),
     "a pointer into nothing": Case(
         COPY,

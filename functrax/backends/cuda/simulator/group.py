@@ -248,9 +248,9 @@ class Group:
                     wrong = ~full if full.ndim == 1 else ~full.all(axis=1)
                     message = f"a read of {nbytes} bytes of {_named(region)} that nobody wrote"
                     self.fault(UninitializedRead, message, wrong, offsets + region.start)
-            races = None if constant else launch.shadow(region)
+            races = launch.shadow(region)
             if races is not None:
-                races.read(self, offsets, nbytes)
+                (races.read_constant if constant else races.read)(self, offsets, nbytes)
         values = region.view(dtype, count).take(index, axis=0)
         if count == 1:
             return [values]

@@ -44,6 +44,8 @@ class RaceShadow:
         self.shift = -1
         self.writes: Array | None = None
         self.accesses: Array | None = None
+        #: What was read by ``.nc``.
+        self.constant: Array | None = None
         self.pending: list[tuple[Array, int, Array, Any]] = []
         #: Whether a plain write may be newer than the last barrier of all blocks.
         self.dirty = False
@@ -67,10 +69,25 @@ class RaceShadow:
         if len(self.pending) > _PENDING:
             self.enter()
 
+    def read_constant(self, g: Any, offsets: Array, nbytes: int) -> None:
+        """A read of what the program says that the kernel does not write (``.nc``)."""
+        self.refine(nbytes)
+        if self.constant is None:
+            self.constant = np.zeros((self.nbytes >> self.shift) + 1, np.bool_)
+        for index in self.indices(offsets, nbytes):
+            self.constant[index] = True
+            if self.writes is not None and self.writes[index].any():
+                g.fault(DataRace, "a read by .nc of what the kernel wrote", self.writes[index] != 0)
+
     def write(self, g: Any, offsets: Array, nbytes: int) -> None:
         """A plain write."""
         self.enter()
         self.refine(nbytes)
+        if self.constant is not None:
+            for index in self.indices(offsets, nbytes):
+                if self.constant[index].any():
+                    message = "a write to what the kernel reads by .nc"
+                    g.fault(DataRace, message, self.constant[index])
         if self.writes is None:
             self.writes = np.zeros((self.nbytes >> self.shift) + 1, np.int64)
         tags = g.tags()
@@ -103,6 +120,8 @@ class RaceShadow:
                 self.writes = np.repeat(self.writes, times)
             if self.accesses is not None:
                 self.accesses = np.repeat(self.accesses, times)
+            if self.constant is not None:
+                self.constant = np.repeat(self.constant, times)
             self.shift = shift
 
     def indices(self, offsets: Array, nbytes: int) -> list[Array]:

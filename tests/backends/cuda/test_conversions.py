@@ -128,6 +128,31 @@ def test_tf32_keeps_ten_bits():
     equal(got, np.array([1 + 2**-10, 1 + 2**-10, 1, -np.rint(3.7 * 512) / 512], "f4"))
 
 
+@pytest.mark.parametrize("name", ["e4m3", "e5m2"])
+def test_numbers_of_8_bits(name):
+    dtype = {"e4m3": ml_dtypes.float8_e4m3fn, "e5m2": ml_dtypes.float8_e5m2}[name]
+    top = float(ml_dtypes.finfo(dtype).max)
+    x, y = floats("f4"), floats("f4")
+    x[:5] = [top * 1.03, -top * 1.03, 2.0**-10, 3 * 2.0**-10, 17.0]
+    got = each(f"cvt.rn.satfinite.{name}x2.f32 <d>, <a>, <b>;", x, y, out="u2")
+    pair = got.view("u1").reshape(-1, 2)
+    with np.errstate(all="ignore"):
+        for octets, source in ((pair[:, 1], x), (pair[:, 0], y)):
+            expected = np.clip(source, -top, top).astype(dtype).view("u1")
+            number = ~np.isnan(source)
+            np.testing.assert_array_equal(octets[number], expected[number])
+            assert (octets[~number] == 0x7F).all()
+        halves = x.astype("f2")
+        got = each(f"cvt.rn.satfinite.{name}x2.f16x2 <d>, <a>;", halves.view("u4"), out="u2")
+        expected = np.clip(halves, -top, top).astype(dtype)
+        number = ~np.isnan(halves)
+        np.testing.assert_array_equal(got.view("u1")[number], expected.view("u1")[number])
+    every = np.arange(256, dtype="u1")
+    got = each(f"cvt.rn.f16x2.{name}x2 <d>, <a>;", every.view("u2"), out="u4").view("f2")
+    expected = every.view(dtype).astype("f2")
+    np.testing.assert_array_equal(got, expected)
+
+
 def test_packing_and_unpacking():
     x, y = integers("u4"), integers("u4")
     got = each("mov.b64 <d>, {<a>, <b>};", x, y, out="u8")

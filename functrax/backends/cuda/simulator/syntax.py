@@ -46,6 +46,8 @@ def _types() -> dict[str, Type]:
     types["u16x2"] = Type("u16x2", np.dtype("u4"), 32, "u16x2")
     types["f16x2"] = Type("f16x2", np.dtype("u4"), 32, "f16x2")
     types["bf16x2"] = Type("bf16x2", np.dtype("u4"), 32, "bf16x2")
+    for name in ("e4m3x2", "e5m2x2"):
+        types[name] = Type(name, np.dtype("u2"), 16, name)
     types["pred"] = Type("pred", np.dtype("?"), 1, "p")
     return types
 

@@ -8,6 +8,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from functrax.backends.cuda.simulator.decode import Decoder, opcode
+from functrax.backends.cuda.simulator.instructions.octets import OCTETS, convert_octets
 from functrax.backends.cuda.simulator.instructions.rounding import (
     F16,
     F32,
@@ -42,6 +43,11 @@ def _cvt(d: Decoder, i: Instruction) -> None:
     """cvt: a number of one type as one of another."""
     to, of = d.type(-2), d.type(-1)
     modifiers = d.only(*_TO_INTEGRAL, *_MODES, "ftz", "sat", "relu", "satfinite", types=2)
+    if to.name in OCTETS or of.name in OCTETS:
+        if "satfinite" not in modifiers and to.name in OCTETS:
+            raise d.error("a conversion to 8 bits without .satfinite")
+        convert_octets(d, to, of, relu="relu" in modifiers)
+        return
     if to.name in ("f16x2", "bf16x2"):
         _pack(d, to, of, modifiers)
         return

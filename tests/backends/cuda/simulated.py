@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from functrax.backends.cuda.simulator.launch import launch
-from functrax.backends.cuda.simulator.memory import Memory
+from functrax.backends.cuda.simulator.memory import DeviceMemory
 from functrax.backends.cuda.simulator.module import Module
 
 HEADER = ".version 8.0\n.target sm_90\n.address_size 64\n"
@@ -47,7 +47,7 @@ def run(text, *arrays, grid=1, block=32, name="k", **options):
 
     A pair ``(count, dtype)`` is an array that nobody wrote; a number is passed as it is.
     """
-    memory = Memory()
+    memory = DeviceMemory()
     module = Module(text)
     keep(text)
     places, kept = [], []

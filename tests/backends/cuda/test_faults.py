@@ -25,7 +25,7 @@ from functrax.backends.cuda.simulator.errors import (
     UseAfterFree,
 )
 from functrax.backends.cuda.simulator.launch import launch
-from functrax.backends.cuda.simulator.memory import Memory
+from functrax.backends.cuda.simulator.memory import DeviceMemory
 from functrax.backends.cuda.simulator.module import Module
 from tests.backends.cuda.simulated import kernel_text, run
 
@@ -562,7 +562,7 @@ def test_the_program_without_it_is_silent(name):
 
 
 def test_a_freed_buffer():
-    memory = Memory()
+    memory = DeviceMemory()
     k = Module(kernel_text(COPY)).kernels["k"]
     x, y = memory.allocate(1024), memory.allocate(1024)
     memory.write(x, np.zeros(256, np.uint32))
@@ -580,7 +580,7 @@ def test_a_freed_buffer():
 
 
 def test_a_buffer_that_nobody_wrote():
-    memory = Memory()
+    memory = DeviceMemory()
     k = Module(kernel_text(COPY)).kernels["k"]
     x, y = memory.allocate(1024), memory.allocate(1024)
     memory.write(x, np.zeros(59, np.uint32))
@@ -622,7 +622,7 @@ def test_wrong_arguments():
         run(text, np.zeros(256, np.uint32))
     module = Module(text)
     with pytest.raises(LaunchError, match="does not fit"):
-        launch(module.kernels["k"], (1, 1, 1), (1, 1, 1), [1 << 70, 0], Memory())
+        launch(module.kernels["k"], (1, 1, 1), (1, 1, 1), [1 << 70, 0], DeviceMemory())
 
 
 def test_a_fence_orders_blocks():

@@ -9,7 +9,7 @@ import pytest
 
 from functrax.backends.cuda.simulator.errors import PtxError
 from functrax.backends.cuda.simulator.launch import launch
-from functrax.backends.cuda.simulator.memory import GLOBAL_START, Memory, OutOfDeviceMemory
+from functrax.backends.cuda.simulator.memory import GLOBAL_START, DeviceMemory, MemoryLimitError
 from functrax.backends.cuda.simulator.module import Module
 from tests.backends.cuda.simulated import HEADER, each, kernel_text, run
 
@@ -142,7 +142,7 @@ def test_variables_with_values_and_addresses():
 
 
 def test_variables_outlive_launches():
-    memory = Memory()
+    memory = DeviceMemory()
     module = Module(
         kernel_text(
             "atom.global.add.u32 %r1, [counter], 1;",
@@ -154,7 +154,7 @@ def test_variables_outlive_launches():
         launch(module.kernels["k"], (2, 1, 1), (32, 1, 1), [], memory)
     place = module.address(memory, "counter")
     assert memory.read(place, 4).view("u4")[0] == 5 + 3 * 64
-    other = Memory()
+    other = DeviceMemory()
     assert other.read(module.address(other, "counter"), 4).view("u4")[0] == 5
 
 
@@ -178,7 +178,7 @@ def test_parameters_of_all_types():
         ret;
     }"""
     )
-    memory = Memory()
+    memory = DeviceMemory()
     out = memory.allocate(40)
     block = np.array([1, 2, 3, 4], "u4")
     arguments = [np.uint64(out), 200, -5, 1.5, 2.5, block, np.float16(0.25)]
@@ -193,10 +193,10 @@ def test_parameters_of_all_types():
 
 
 def test_memory():
-    memory = Memory(1000)
+    memory = DeviceMemory(1000)
     a = memory.allocate(600)
     assert a == GLOBAL_START and a % 256 == 0
-    with pytest.raises(OutOfDeviceMemory, match="500 bytes do not fit: 600 of 1000"):
+    with pytest.raises(MemoryLimitError, match="500 bytes do not fit: 600 of 1000"):
         memory.allocate(500)
     memory.free(a)
     b = memory.allocate(1000)
@@ -210,7 +210,7 @@ def test_memory():
             memory.write(bad, np.zeros(2, "i4"))
     memory.copy(b + 100, b + 8, 12)
     np.testing.assert_array_equal(memory.read(b + 100, 12).view("i4"), [0, 1, 2])
-    empty = Memory(10).allocate(0)
+    empty = DeviceMemory(10).allocate(0)
     assert empty == GLOBAL_START
 
 

@@ -21,12 +21,12 @@ from functrax.backends.cuda.simulator.syntax import (
     UNSIGNED,
     Array,
     DType,
-    Function,
     Immediate,
     Instruction,
     Pair,
+    PtxFunction,
+    PtxSymbol,
     Register,
-    Symbol,
     Type,
     Vector,
 )
@@ -116,7 +116,7 @@ class Decoder:
     """
 
     def __init__(
-        self, function: Function, symbols: dict[str, tuple[str, int]], param_bytes: int
+        self, function: PtxFunction, symbols: dict[str, tuple[str, int]], param_bytes: int
     ) -> None:
         self.function, self.symbols, self.param_bytes = function, symbols, param_bytes
         self.initial: list[Any] = []
@@ -225,7 +225,7 @@ class Decoder:
         """
         if isinstance(operand, Immediate):
             return self.immediate(operand, kind)
-        if isinstance(operand, Symbol):
+        if isinstance(operand, PtxSymbol):
             return self.symbol(operand, kind)
         if not isinstance(operand, Register):
             raise self.error("an operand of the wrong kind")
@@ -268,7 +268,7 @@ class Decoder:
             return wide
         return slot
 
-    def symbol(self, operand: Symbol, kind: Type) -> int:
+    def symbol(self, operand: PtxSymbol, kind: Type) -> int:
         """The slot of a variable's address in its own state space."""
         known = self.symbols.get(operand.name)
         if known is None:

@@ -15,7 +15,7 @@ class PtxError(ValueError):
         self.line = line
 
 
-class OutOfDeviceMemory(MemoryError):  # noqa: N818 - named as MemoryError's kin in CUDA
+class MemoryLimitError(MemoryError):
     """An allocation would pass the limit of a device's memory."""
 
 

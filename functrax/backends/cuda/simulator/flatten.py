@@ -8,19 +8,19 @@ from typing import Any
 from functrax.backends.cuda.simulator.errors import PtxError
 from functrax.backends.cuda.simulator.syntax import (
     Address,
-    Function,
     Instruction,
     Label,
     Pair,
+    PtxFunction,
+    PtxSymbol,
     Register,
-    Symbol,
     Text,
     Variable,
     Vector,
 )
 
 
-def flatten(text: Text, entry: Function) -> Function:
+def flatten(text: Text, entry: PtxFunction) -> PtxFunction:
     """The entry with all that it calls inside; only branches keep a guard."""
     return _Flattener(text).flat(entry)
 
@@ -29,9 +29,9 @@ class _Flattener:
     def __init__(self, text: Text) -> None:
         self.text = text
         self.copies = 0
-        self.flattened: Function | None = None
+        self.flattened: PtxFunction | None = None
 
-    def flat(self, entry: Function) -> Function:
+    def flat(self, entry: PtxFunction) -> PtxFunction:
         flat = dataclasses.replace(
             entry, registers=dict(entry.registers), variables=dict(entry.variables), body=[]
         )
@@ -48,12 +48,16 @@ class _Flattener:
         past = f"past@{self.copies}"
         skip = Register(guard.name, not guard.negated)
         branch = dataclasses.replace(
-            item, parts=("bra",), operands=(Symbol(past),), guard=skip, text=item.text
+            item, parts=("bra",), operands=(PtxSymbol(past),), guard=skip, text=item.text
         )
         return [branch, dataclasses.replace(item, guard=None), Label(past, item.line)]
 
     def expanded(
-        self, function: Function, flat: Function, names: dict[str, str], inside: tuple[str, ...]
+        self,
+        function: PtxFunction,
+        flat: PtxFunction,
+        names: dict[str, str],
+        inside: tuple[str, ...],
     ) -> list[Instruction | Label]:
         body: list[Instruction | Label] = []
         for item in function.body:
@@ -69,7 +73,7 @@ class _Flattener:
         return body
 
     def call(
-        self, call: Instruction, flat: Function, inside: tuple[str, ...]
+        self, call: Instruction, flat: PtxFunction, inside: tuple[str, ...]
     ) -> list[Instruction | Label]:
         """PTX ISA 9.7.12, Control Flow Instructions: call."""
         operands = list(call.operands)
@@ -103,7 +107,7 @@ class _Flattener:
         body: list[Instruction | Label] = []
         for item in self.expanded(callee, flat, names, (*inside, name)):
             if isinstance(item, Instruction) and item.parts[0] == "ret":
-                leave = dataclasses.replace(item, parts=("bra",), operands=(Symbol(end.name),))
+                leave = dataclasses.replace(item, parts=("bra",), operands=(PtxSymbol(end.name),))
                 body.append(leave)
             else:
                 body.append(item)
@@ -112,7 +116,9 @@ class _Flattener:
             return whole
         skip = Register(call.guard.name, not call.guard.negated)
         past = Label(f"past{mark}", call.line)
-        jump = dataclasses.replace(call, parts=("bra",), operands=(Symbol(past.name),), guard=skip)
+        jump = dataclasses.replace(
+            call, parts=("bra",), operands=(PtxSymbol(past.name),), guard=skip
+        )
         return [jump, *whole, past]
 
     def passed(
@@ -121,7 +127,7 @@ class _Flattener:
         actual: Any,
         names: dict[str, str],
         mark: str,
-        flat: Function,
+        flat: PtxFunction,
         call: Instruction,
         *,
         into: bool,
@@ -132,13 +138,13 @@ class _Flattener:
             inner: Any = Register(formal.name + mark)
             moved = (inner, actual) if into else (actual, inner)
             return [_like(call, ("mov", kind), moved)]
-        if isinstance(actual, Symbol):
+        if isinstance(actual, PtxSymbol):
             names[formal.name] = actual.name
             return []
         names[formal.name] = formal.name + mark
         variable = dataclasses.replace(formal, name=names[formal.name])
         flat.variables[variable.name] = variable
-        place = Address(Symbol(variable.name), 0)
+        place = Address(PtxSymbol(variable.name), 0)
         if into:
             return [_like(call, ("st", "param", kind), (place, actual))]
         return [_like(call, ("ld", "param", kind), (actual, place))]
@@ -161,7 +167,7 @@ def _renamed(item: Instruction, names: dict[str, str]) -> Instruction:
 
 
 def _renamed_operand(operand: Any, names: dict[str, str]) -> Any:
-    if isinstance(operand, (Register, Symbol)):
+    if isinstance(operand, (Register, PtxSymbol)):
         return operand._replace(name=names.get(operand.name, operand.name))
     if isinstance(operand, Address):
         return operand._replace(base=_renamed_operand(operand.base, names))

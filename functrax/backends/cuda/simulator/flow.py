@@ -14,7 +14,7 @@ from functrax.backends.cuda.simulator.syntax import Instruction, Label
 
 
 @dataclass
-class Block:
+class BasicBlock:
     """Instructions that run one after the other.
 
     Attributes:
@@ -45,15 +45,15 @@ class Block:
         return self.ops[-1].instruction
 
 
-def blocks_of(decoder: Decoder, body: list[Instruction | Label]) -> list[Block]:
+def blocks_of(decoder: Decoder, body: list[Instruction | Label]) -> list[BasicBlock]:
     """Decodes a function's body into basic blocks, in the order of the text."""
-    blocks = [Block(0)]
+    blocks = [BasicBlock(0)]
     labels: dict[str, int] = {}
     tables: dict[str, tuple[str, ...]] = {}
 
     def begin() -> None:
         if blocks[-1].ops:
-            blocks.append(Block(len(blocks)))
+            blocks.append(BasicBlock(len(blocks)))
 
     for item in body:
         if isinstance(item, Label):
@@ -89,7 +89,7 @@ def blocks_of(decoder: Decoder, body: list[Instruction | Label]) -> list[Block]:
     return blocks
 
 
-def _close(decoder: Decoder, blocks: list[Block]) -> None:
+def _close(decoder: Decoder, blocks: list[BasicBlock]) -> None:
     """The end of the text ends a thread, as ``ret`` does."""
     last = blocks[-1]
     if not last.ops:
@@ -102,7 +102,7 @@ def _close(decoder: Decoder, blocks: list[Block]) -> None:
 
 
 def _targets(
-    block: Block, labels: dict[str, int], tables: dict[str, tuple[str, ...]]
+    block: BasicBlock, labels: dict[str, int], tables: dict[str, tuple[str, ...]]
 ) -> tuple[int, ...]:
     end = block.end
     if end is None:
@@ -120,7 +120,7 @@ def _targets(
     return (*found, block.index + 1) if conditional else found
 
 
-def _predecessors(blocks: list[Block]) -> list[list[int]]:
+def _predecessors(blocks: list[BasicBlock]) -> list[list[int]]:
     before: list[list[int]] = [[] for _ in blocks]
     for block in blocks:
         for target in block.targets:
@@ -128,7 +128,7 @@ def _predecessors(blocks: list[Block]) -> list[list[int]]:
     return before
 
 
-def _unwritten_reads(decoder: Decoder, blocks: list[Block]) -> Iterator[tuple[Op, int]]:
+def _unwritten_reads(decoder: Decoder, blocks: list[BasicBlock]) -> Iterator[tuple[Op, int]]:
     """The reads of registers that some way through the function does not write before."""
     everything = frozenset(range(len(decoder.initial)))
     start = frozenset(k for k in everything if k not in _registers(decoder))
@@ -136,7 +136,7 @@ def _unwritten_reads(decoder: Decoder, blocks: list[Block]) -> Iterator[tuple[Op
     before = _predecessors(blocks)
     writes = [frozenset().union(*(op.writes for op in block.ops)) for block in blocks]
 
-    def known(block: Block) -> frozenset[int]:
+    def known(block: BasicBlock) -> frozenset[int]:
         ways = [after[k] for k in before[block.index]]
         if block.index == 0:
             ways.append(start)
@@ -161,7 +161,7 @@ def _registers(decoder: Decoder) -> set[int]:
     return {*decoder.registers.values(), decoder.carry}
 
 
-def _track_registers(decoder: Decoder, blocks: list[Block]) -> None:
+def _track_registers(decoder: Decoder, blocks: list[BasicBlock]) -> None:
     """Gives registers that may be read unwritten a predicate that says who wrote them."""
     suspects = list(_unwritten_reads(decoder, blocks))
     flags = {slot: decoder.slot("", np.array([False])) for _, slot in suspects}
@@ -198,7 +198,7 @@ def _mark(flag: int) -> Run:
     return run
 
 
-def _liveness(blocks: list[Block]) -> None:
+def _liveness(blocks: list[BasicBlock]) -> None:
     use, define = [], []
     for block in blocks:
         used: set[int] = set()

@@ -25,7 +25,7 @@ from functrax.backends.cuda.simulator.memory import GLOBAL_START, Region
 from functrax.backends.cuda.simulator.syntax import UNSIGNED, Array, DType, Instruction
 
 if TYPE_CHECKING:
-    from functrax.backends.cuda.simulator.scheduler import Batch
+    from functrax.backends.cuda.simulator.scheduler import BlockBatch
 
 #: Generic addresses of the other spaces: each has a window below the global space.
 WINDOWS: Final = {
@@ -37,7 +37,7 @@ _WINDOW_BITS: Final = 44
 _ALL_WRITTEN: Final = {1: 1, 2: 0x0101, 4: 0x01010101, 8: 0x0101010101010101}
 
 
-class Group:
+class ThreadGroup:
     """Lanes at one place of the program.
 
     Attributes:
@@ -50,7 +50,7 @@ class Group:
 
     __slots__ = ("_tags", "_tags_time", "at", "batch", "count", "lanes", "loops", "r")
 
-    def __init__(self, batch: Batch, lanes: Array, r: list[Any]) -> None:
+    def __init__(self, batch: BlockBatch, lanes: Array, r: list[Any]) -> None:
         self.batch, self.lanes, self.r = batch, lanes, r
         self.count = len(lanes)
         self.loops = 0
@@ -80,13 +80,13 @@ class Group:
         x = self.batch.lane_id
         return x if self.is_full else x[self.lanes]
 
-    def part(self, index: Array, live: tuple[int, ...] = ()) -> Group:
+    def part(self, index: Array, live: tuple[int, ...] = ()) -> ThreadGroup:
         """Some of the lanes, with the slots that are live."""
         values, r = self.r, self.batch.initial.copy()
         for slot in live:
             x = values[slot]
             r[slot] = x if x is None or len(x) == 1 else x[index]
-        part = Group(self.batch, self.lanes[index], r)
+        part = ThreadGroup(self.batch, self.lanes[index], r)
         part.loops = self.loops
         if hasattr(self, "at"):
             part.at = self.at
@@ -350,7 +350,7 @@ def bits_of(x: Array) -> Array:
     return x if x.dtype == np.bool_ else x.view(UNSIGNED[x.dtype.itemsize])
 
 
-def merge(groups: list[Group], live: tuple[int, ...]) -> Group:
+def merge(groups: list[ThreadGroup], live: tuple[int, ...]) -> ThreadGroup:
     """One group of the lanes of several."""
     if len(groups) == 1:
         return groups[0]
@@ -379,6 +379,6 @@ def merge(groups: list[Group], live: tuple[int, ...]) -> Group:
             if x is not None:
                 whole[place] = bits_of(x)
         r[slot] = whole
-    merged = Group(batch, lanes, r)
+    merged = ThreadGroup(batch, lanes, r)
     merged.loops = max(g.loops for g in groups)
     return merged

@@ -14,10 +14,10 @@ from typing import Any, Final
 import numpy as np
 
 from functrax.backends.cuda.simulator.errors import KernelFault, LaunchError
-from functrax.backends.cuda.simulator.memory import GLOBAL_START, Memory, Region
-from functrax.backends.cuda.simulator.module import Kernel
+from functrax.backends.cuda.simulator.memory import GLOBAL_START, DeviceMemory, Region
+from functrax.backends.cuda.simulator.module import PtxKernel
 from functrax.backends.cuda.simulator.races import RaceShadow
-from functrax.backends.cuda.simulator.scheduler import Batch
+from functrax.backends.cuda.simulator.scheduler import BlockBatch
 from functrax.backends.cuda.simulator.syntax import Array, Instruction
 
 #: Limits of all compute capabilities since 3.0 (CUDA C++ Programming Guide, 20.2).
@@ -53,7 +53,7 @@ class Statistics:
     divergent_branches: int = 0
 
 
-class Launch:
+class KernelLaunch:
     """A launch while it runs.
 
     Attributes:
@@ -64,10 +64,10 @@ class Launch:
 
     def __init__(
         self,
-        kernel: Kernel,
+        kernel: PtxKernel,
         grid: tuple[int, int, int],
         block: tuple[int, int, int],
-        memory: Memory,
+        memory: DeviceMemory,
         dynamic: int,
         seed: int,
         checks: bool,
@@ -101,7 +101,7 @@ class Launch:
             with np.errstate(all="ignore"):
                 for start in range(0, self.blocks, most):
                     self.now += 1
-                    Batch(self, order[start : start + most]).run()
+                    BlockBatch(self, order[start : start + most]).run()
         finally:
             for region in self.touched:
                 region.races = None
@@ -120,7 +120,7 @@ class Launch:
             self.touched.append(region)
         return region.races
 
-    def windows(self, batch: Batch) -> dict[str, Any]:
+    def windows(self, batch: BlockBatch) -> dict[str, Any]:
         """Shared, local and parameter memory of a batch."""
         code = self.code
         stride = -(-self.shared_bytes // 64) * 64
@@ -143,7 +143,7 @@ class Launch:
             "param": (self.params, self.kernel.param_bytes, 0, None),
         }
 
-    def initial(self, batch: Batch) -> list[Any]:
+    def initial(self, batch: BlockBatch) -> list[Any]:
         """The slots before the first instruction: constants, addresses, special registers."""
         code = self.code
         values = code.initial.copy()
@@ -154,7 +154,7 @@ class Launch:
             values[slot] = self.special(name, batch)
         return values
 
-    def special(self, name: str, batch: Batch) -> Array:
+    def special(self, name: str, batch: BlockBatch) -> Array:
         """PTX ISA 10, Special Registers."""
         base, _, axis = name[1:].partition(".")
         if axis:
@@ -187,7 +187,7 @@ class Launch:
         }
         return np.array([fixed[base]], np.uint32)
 
-    def fence(self, batch: Batch, blocks: Array) -> None:
+    def fence(self, batch: BlockBatch, blocks: Array) -> None:
         """A fence of some blocks, for the race detector."""
         self.now += 1
         if self.fences is None:
@@ -207,7 +207,7 @@ class Launch:
         error: type[KernelFault],
         message: str,
         at: Instruction,
-        batch: Batch,
+        batch: BlockBatch,
         lane: int,
         address: int | None,
     ) -> KernelFault:
@@ -225,11 +225,11 @@ class Launch:
 
 
 def launch(
-    kernel: Kernel,
+    kernel: PtxKernel,
     grid: tuple[int, int, int],
     block: tuple[int, int, int],
     arguments: Sequence[Any],
-    memory: Memory,
+    memory: DeviceMemory,
     *,
     shared_bytes: int = 0,
     seed: int = 0,
@@ -255,7 +255,7 @@ def launch(
     """
     grid, block = _three(grid), _three(block)
     _check(kernel, grid, block, shared_bytes)
-    state = Launch(kernel, grid, block, memory, shared_bytes, seed, checks, step_limit)
+    state = KernelLaunch(kernel, grid, block, memory, shared_bytes, seed, checks, step_limit)
     kernel.write_arguments(arguments, state.params.data)
     kernel.module.place_variables(memory)
     state.run()
@@ -268,7 +268,7 @@ def _three(sizes: Sequence[int]) -> tuple[int, int, int]:
 
 
 def _check(
-    kernel: Kernel, grid: tuple[int, int, int], block: tuple[int, int, int], dynamic: int
+    kernel: PtxKernel, grid: tuple[int, int, int], block: tuple[int, int, int], dynamic: int
 ) -> None:
     """What a driver checks before a launch."""
     name = kernel.name

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from functrax.backends.cuda.simulator.errors import OutOfDeviceMemory
+from functrax.backends.cuda.simulator.errors import MemoryLimitError
 from functrax.backends.cuda.simulator.races import RaceShadow
 from functrax.backends.cuda.simulator.syntax import Array, DType
 
@@ -95,7 +95,7 @@ class Region:
             self.all_written()
 
 
-class Memory:
+class DeviceMemory:
     """The memory of a device.
 
     Args:
@@ -117,7 +117,7 @@ class Memory:
         if nbytes < 0:
             raise ValueError(f"an allocation of {nbytes} bytes")
         if self.used + nbytes > self.limit:
-            raise OutOfDeviceMemory(
+            raise MemoryLimitError(
                 f"{nbytes} bytes do not fit: {self.used} of {self.limit} bytes are in use"
             )
         address = self._next

@@ -13,14 +13,14 @@ from functrax.backends.cuda.simulator import instructions as _instructions
 from functrax.backends.cuda.simulator.decode import Decoder
 from functrax.backends.cuda.simulator.errors import LaunchError, PtxError
 from functrax.backends.cuda.simulator.flatten import flatten
-from functrax.backends.cuda.simulator.flow import Block, blocks_of
-from functrax.backends.cuda.simulator.memory import Memory
+from functrax.backends.cuda.simulator.flow import BasicBlock, blocks_of
+from functrax.backends.cuda.simulator.memory import DeviceMemory
 from functrax.backends.cuda.simulator.parse import parse
 from functrax.backends.cuda.simulator.syntax import (
     Array,
-    Function,
     Instruction,
-    Symbol,
+    PtxFunction,
+    PtxSymbol,
     Text,
     Type,
     Variable,
@@ -63,7 +63,7 @@ class Code:
       full_warps: whether the present launch's blocks are whole warps.
     """
 
-    blocks: list[Block]
+    blocks: list[BasicBlock]
     initial: list[Any]
     addresses: dict[tuple[str, int], int]
     specials: dict[str, int]
@@ -76,7 +76,7 @@ class Code:
 
 
 @dataclass
-class Kernel:
+class PtxKernel:
     """An entry of a module.
 
     Attributes:
@@ -163,7 +163,7 @@ class Module:
             if function.is_entry and function.has_body
         }
 
-    def _kernel(self, text: Text, entry: Function) -> Kernel:
+    def _kernel(self, text: Text, entry: PtxFunction) -> PtxKernel:
         function = flatten(text, entry)
         parameters = _parameters(function)
         symbols = {x.name: ("param", x.offset) for x in parameters}
@@ -185,7 +185,7 @@ class Module:
         registers: dict[str, int] = {}
         for kind in entry.registers.values():
             registers[kind.name] = registers.get(kind.name, 0) + 1
-        return Kernel(
+        return PtxKernel(
             entry.name,
             self,
             parameters,
@@ -197,7 +197,7 @@ class Module:
             code,
         )
 
-    def place_variables(self, memory: Memory) -> None:
+    def place_variables(self, memory: DeviceMemory) -> None:
         """Puts the module's variables into a device's memory, once."""
         if self in memory.symbols:
             return
@@ -217,20 +217,20 @@ class Module:
             if region is not None:
                 region.read_only = variable.space == "const"
 
-    def address(self, memory: Memory, name: str) -> int:
+    def address(self, memory: DeviceMemory, name: str) -> int:
         """The address of a .global or .const variable, as ``cuModuleGetGlobal`` gives it."""
         self.place_variables(memory)
         return memory.symbols[self][name]
 
 
-def _release(memory: weakref.ref[Memory], addresses: list[int]) -> None:
+def _release(memory: weakref.ref[DeviceMemory], addresses: list[int]) -> None:
     alive = memory()
     if alive is not None:
         for address in addresses:
             alive.free(address)
 
 
-def _parameters(function: Function) -> list[Parameter]:
+def _parameters(function: PtxFunction) -> list[Parameter]:
     """PTX ISA 5.1.6.1, Kernel Function Parameters: one after the other, aligned."""
     parameters, offset = [], 0
     for x in function.params:
@@ -252,12 +252,12 @@ class _Layout:
     local: int
 
 
-def _named(function: Function) -> set[str]:
+def _named(function: PtxFunction) -> set[str]:
     """The names of variables that a function's instructions use."""
     names: set[str] = set()
 
     def visit(operand: Any) -> None:
-        if isinstance(operand, Symbol):
+        if isinstance(operand, PtxSymbol):
             names.add(operand.name)
         elif isinstance(operand, tuple):
             for x in operand:
@@ -269,7 +269,7 @@ def _named(function: Function) -> set[str]:
     return names
 
 
-def _layout(text: Text, function: Function, symbols: dict[str, tuple[str, int]]) -> _Layout:
+def _layout(text: Text, function: PtxFunction, symbols: dict[str, tuple[str, int]]) -> _Layout:
     """Gives variables their places in the shared and local space."""
     used = _named(function)
     variables: dict[str, Variable] = {**text.variables, **function.variables}

@@ -14,19 +14,19 @@ from functrax.backends.cuda.simulator.errors import PtxError
 from functrax.backends.cuda.simulator.syntax import (
     TYPES,
     Address,
-    Function,
     Immediate,
     Instruction,
     Label,
     Pair,
+    PtxFunction,
+    PtxSymbol,
     Register,
-    Symbol,
     Text,
     Type,
     Variable,
     Vector,
 )
-from functrax.backends.cuda.simulator.tokens import Token, number, tokens
+from functrax.backends.cuda.simulator.tokens import PtxToken, number, tokens
 
 _LINKAGE: Final = {".visible", ".extern", ".weak", ".common"}
 _SPACES: Final = {".global", ".const", ".shared", ".local", ".param"}
@@ -45,22 +45,22 @@ def parse(text: str) -> Text:
 
 
 class _Parser:
-    def __init__(self, tokens: list[Token]) -> None:
+    def __init__(self, tokens: list[PtxToken]) -> None:
         self.tokens, self.at = tokens, 0
         self.text = Text()
         self.files: dict[int, str] = {}
         self.source = ""
         self.scopes: list[dict[str, str]] = []
-        self.function: Function | None = None
+        self.function: PtxFunction | None = None
         self.renamed = 0
 
     # Tokens
 
     @property
-    def next(self) -> Token:
+    def next(self) -> PtxToken:
         return self.tokens[self.at]
 
-    def take(self) -> Token:
+    def take(self) -> PtxToken:
         token = self.tokens[self.at]
         self.at += 1
         return token
@@ -71,13 +71,13 @@ class _Parser:
             return True
         return False
 
-    def expect(self, text: str) -> Token:
+    def expect(self, text: str) -> PtxToken:
         token = self.take()
         if token.text != text:
             raise PtxError(f"expected {text!r}, found {token.text!r}", token.line)
         return token
 
-    def word(self) -> Token:
+    def word(self) -> PtxToken:
         token = self.take()
         if token.kind != "word":
             raise PtxError(f"expected a name, found {token.text!r}", token.line)
@@ -91,7 +91,7 @@ class _Parser:
             raise PtxError(f"expected an integer, found {token.text!r}", token.line)
         return -value if negative else value
 
-    def rest_of_line(self) -> list[Token]:
+    def rest_of_line(self) -> list[PtxToken]:
         line, rest = self.tokens[self.at - 1].line, []
         while self.next.line == line and self.next.kind != "end":
             rest.append(self.take())
@@ -129,7 +129,7 @@ class _Parser:
         elif text != ";":
             raise PtxError(f"unknown directive {text!r}", token.line)
 
-    def debug(self, token: Token) -> None:
+    def debug(self, token: PtxToken) -> None:
         """Reads .file, .loc, .section and .pragma, at the top and in functions."""
         if token.text == ".pragma":
             while self.take().text != ";":
@@ -227,8 +227,8 @@ class _Parser:
 
     # Functions
 
-    def callable(self, start: Token) -> None:
-        function = Function("", start.text == ".entry", start.line)
+    def callable(self, start: PtxToken) -> None:
+        function = PtxFunction("", start.text == ".entry", start.line)
         self.function, self.scopes = function, [{}]
         if self.next.text == "(":
             function.returns = self.parameters()
@@ -247,7 +247,7 @@ class _Parser:
             self.text.functions[function.name] = function
         self.function, self.source = None, ""
 
-    def bound(self, function: Function) -> None:
+    def bound(self, function: PtxFunction) -> None:
         token = self.word()
         name = token.text
         if name in (".maxntid", ".reqntid"):
@@ -338,7 +338,7 @@ class _Parser:
         else:
             raise PtxError(f"unexpected {text!r}", token.line)
 
-    def label(self, function: Function) -> None:
+    def label(self, function: PtxFunction) -> None:
         token = self.take()
         self.expect(":")
         label = Label(token.text, token.line)
@@ -365,7 +365,7 @@ class _Parser:
                 return scope[name]
         return name
 
-    def registers(self, function: Function) -> None:
+    def registers(self, function: PtxFunction) -> None:
         kind = self.type()
         while True:
             token = self.word()
@@ -424,8 +424,8 @@ class _Parser:
             value = self.integer()
             offset += -value if negative else value
         self.expect("]")
-        if isinstance(base, Symbol):
-            return Address(Symbol(base.name), base.offset + offset)
+        if isinstance(base, PtxSymbol):
+            return Address(PtxSymbol(base.name), base.offset + offset)
         if not isinstance(base, (Register, Immediate)):
             raise PtxError("an address has no base", line)
         return Address(base, offset)
@@ -451,7 +451,7 @@ class _Parser:
         while self.next.text in ("+", "-") and self.tokens[self.at + 1].kind == "number":
             negative = self.take().text == "-"
             offset += -self.integer() if negative else self.integer()
-        return Symbol(name, offset)
+        return PtxSymbol(name, offset)
 
 
 def _bytes(value: int | float, kind: Type) -> bytes:
@@ -460,7 +460,7 @@ def _bytes(value: int | float, kind: Type) -> bytes:
     return (int(value) & ((1 << kind.bits) - 1)).to_bytes(kind.bytes, "little")
 
 
-def _shown(tokens: list[Token]) -> str:
+def _shown(tokens: list[PtxToken]) -> str:
     text = " ".join(t.text for t in tokens)
     for mark in (",", "]", "}", ")", ";"):
         text = text.replace(f" {mark}", mark)

@@ -22,13 +22,13 @@ from functrax.backends.cuda.simulator.errors import (
     EndlessLoop,
     Trap,
 )
-from functrax.backends.cuda.simulator.flow import Block
-from functrax.backends.cuda.simulator.group import Group, merge
-from functrax.backends.cuda.simulator.memory import Memory, Region
+from functrax.backends.cuda.simulator.flow import BasicBlock
+from functrax.backends.cuda.simulator.group import ThreadGroup, merge
+from functrax.backends.cuda.simulator.memory import DeviceMemory, Region
 from functrax.backends.cuda.simulator.syntax import Array
 
 if TYPE_CHECKING:
-    from functrax.backends.cuda.simulator.launch import Launch
+    from functrax.backends.cuda.simulator.launch import KernelLaunch
 
 #: How often a group goes back in the program before it gives way to others.
 _ROUNDS: Final = 1000
@@ -39,7 +39,7 @@ _FULL_WARP: Final = 0xFFFFFFFF
 class Waiting:
     """Lanes that arrived at a barrier."""
 
-    group: Group
+    group: ThreadGroup
     place: int
     barrier: Barrier
     number: int
@@ -49,7 +49,7 @@ class Waiting:
     gone: bool = False
 
 
-class Lanes(NamedTuple):
+class LaneSet(NamedTuple):
     """Of each lane of a batch its number, block, warp, thread, place in the warp and bit there.
 
     ``live`` holds the lanes of each warp, as bits.
@@ -65,7 +65,7 @@ class Lanes(NamedTuple):
 
 
 @functools.lru_cache(maxsize=32)
-def lanes_of(threads: int, blocks: int) -> Lanes:
+def lanes_of(threads: int, blocks: int) -> LaneSet:
     """The lanes of a batch, which nobody may change."""
     warps = -(-threads // 32)
     thread = np.tile(np.arange(threads), blocks)
@@ -74,7 +74,7 @@ def lanes_of(threads: int, blocks: int) -> Lanes:
     warp = block * warps + (thread >> 5)
     bit = np.uint32(1) << place
     live = _masks(warp, bit, blocks * warps)
-    return Lanes(np.arange(threads * blocks), block, warp, thread, place, bit, live)
+    return LaneSet(np.arange(threads * blocks), block, warp, thread, place, bit, live)
 
 
 def _masks(warps: Array, bits: Array, count: int) -> Array:
@@ -82,7 +82,7 @@ def _masks(warps: Array, bits: Array, count: int) -> Array:
     return np.bincount(warps, weights=bits, minlength=count).astype(np.uint32)
 
 
-class Batch:
+class BlockBatch:
     """Blocks that run at once.
 
     Attributes:
@@ -98,9 +98,9 @@ class Batch:
       since, since_all: the time of each block's last barrier; of all, if it is the same.
     """
 
-    def __init__(self, launch: Launch, numbers: Array) -> None:
+    def __init__(self, launch: KernelLaunch, numbers: Array) -> None:
         self.launch, self.numbers = launch, numbers
-        self.memory: Memory = launch.memory
+        self.memory: DeviceMemory = launch.memory
         self.blocks_count = len(numbers)
         threads = launch.threads
         self.count = threads * len(numbers)
@@ -116,10 +116,10 @@ class Batch:
         self.warp_since: Array | None = None
         self.windows = launch.windows(self)
         self.initial = launch.initial(self)
-        self.blocks: list[Block] = launch.code.blocks
-        self.ready: dict[int, list[Group]] = {}
-        self.aside: list[tuple[int, Group]] = []
-        self.parked: dict[int, list[Group]] = {}
+        self.blocks: list[BasicBlock] = launch.code.blocks
+        self.ready: dict[int, list[ThreadGroup]] = {}
+        self.aside: list[tuple[int, ThreadGroup]] = []
+        self.parked: dict[int, list[ThreadGroup]] = {}
         self.waiting: list[Waiting] = []
         #: Copies that ``cp.async`` began, and how many groups of them each lane closed.
         self.copies: list[Any] = []
@@ -132,7 +132,7 @@ class Batch:
     # The loop
 
     def run(self) -> None:
-        g: Group | None = Group(self, self.lanes, self.initial.copy())
+        g: ThreadGroup | None = ThreadGroup(self, self.lanes, self.initial.copy())
         index = 0
         launch, blocks = self.launch, self.blocks
         statistics = launch.statistics
@@ -175,10 +175,10 @@ class Batch:
                 g.at = block.last
                 g.fault(Trap, "the kernel trapped", True)
 
-    def push(self, index: int, g: Group) -> None:
+    def push(self, index: int, g: ThreadGroup) -> None:
         self.ready.setdefault(index, []).append(g)
 
-    def choose(self, g: Group | None, index: int) -> tuple[Group, int] | None:
+    def choose(self, g: ThreadGroup | None, index: int) -> tuple[ThreadGroup, int] | None:
         """The group that goes next, and where; None at the end."""
         if g is not None:
             self.push(index, g)
@@ -205,14 +205,14 @@ class Batch:
             self.deadlock()
         return bool(self.ready)
 
-    def resume(self, index: int, g: Group) -> None:
+    def resume(self, index: int, g: ThreadGroup) -> None:
         """Runs the first instruction of a block, for which all are there."""
         g.r[self.launch.code.passed] = _PASSED
         self.push(index, g)
 
     # Branches and exits
 
-    def branch(self, g: Group, block: Block) -> tuple[Group | None, int]:
+    def branch(self, g: ThreadGroup, block: BasicBlock) -> tuple[ThreadGroup | None, int]:
         end = block.end
         assert end is not None
         target = block.targets[0]
@@ -238,7 +238,9 @@ class Batch:
             self.push(index, gone)
         return None, 0
 
-    def went(self, g: Group, block: Block, target: int) -> tuple[Group | None, int]:
+    def went(
+        self, g: ThreadGroup, block: BasicBlock, target: int
+    ) -> tuple[ThreadGroup | None, int]:
         """Where a group goes on after a branch; one that looped for long gives way."""
         if target <= block.index:
             g.loops += 1
@@ -252,7 +254,7 @@ class Batch:
                     return None, 0
         return g, target
 
-    def switch(self, g: Group, block: Block) -> None:
+    def switch(self, g: ThreadGroup, block: BasicBlock) -> None:
         """PTX ISA 9.7.12, Control Flow Instructions: brx.idx."""
         end = block.end
         assert end is not None
@@ -264,7 +266,7 @@ class Batch:
             target = block.targets[k]
             self.push(target, g.part(np.flatnonzero(index == k), self.blocks[target].live))
 
-    def leave(self, g: Group) -> None:
+    def leave(self, g: ThreadGroup) -> None:
         """Lanes exit."""
         if g.is_full:
             return
@@ -273,7 +275,7 @@ class Batch:
 
     # Waiting
 
-    def wait(self, g: Group, block: Block) -> tuple[Group, int] | None:
+    def wait(self, g: ThreadGroup, block: BasicBlock) -> tuple[ThreadGroup, int] | None:
         """A group comes to a place where lanes wait; who goes on, and where."""
         control = block.wait
         assert control is not None
@@ -288,7 +290,7 @@ class Batch:
         free = self.converged(group, block)
         return None if free is None else (free, block.index)
 
-    def converged(self, g: Group, block: Block) -> Group | None:
+    def converged(self, g: ThreadGroup, block: BasicBlock) -> ThreadGroup | None:
         """The lanes whose partners are all there; the others are parked."""
         control = block.wait
         assert control is not None
@@ -318,7 +320,9 @@ class Batch:
             return None
         return g.part(np.flatnonzero(~wait), block.live)
 
-    def arrive(self, g: Group, block: Block, barrier: Barrier) -> tuple[Group, int] | None:
+    def arrive(
+        self, g: ThreadGroup, block: BasicBlock, barrier: Barrier
+    ) -> tuple[ThreadGroup, int] | None:
         g.at = block.first
         for run in block.runs:
             run(g.r, g)
@@ -356,7 +360,7 @@ class Batch:
                 self.complete(entries, complete)
 
     def complete(self, entries: list[Waiting], complete: Array) -> None:
-        finished: dict[int, list[Group]] = {}
+        finished: dict[int, list[ThreadGroup]] = {}
         barriers: dict[int, Barrier] = {}
         for w in entries:
             leaves = complete[w.group.blocks]
@@ -388,7 +392,7 @@ class Batch:
                 g.r[barrier.target] = self.reduced(g, barrier)
             self.push(place + 1, g)
 
-    def reduced(self, g: Group, barrier: Barrier) -> Array:
+    def reduced(self, g: ThreadGroup, barrier: Barrier) -> Array:
         """PTX ISA 9.7.13: barrier.red, over the threads of each block."""
         predicate = np.broadcast_to(g.r[barrier.source], (g.count,))
         blocks = g.blocks
@@ -431,14 +435,14 @@ class Batch:
 
     # Order without barriers of blocks
 
-    def synchronize_warps(self, g: Group) -> None:
+    def synchronize_warps(self, g: ThreadGroup) -> None:
         """PTX ISA 9.7.13: bar.warp.sync orders accesses of the lanes of a warp."""
         self.launch.now += 1
         if self.warp_since is None:
             self.warp_since = np.zeros(self.blocks_count * self.warps_count, np.int64)
         self.warp_since[g.warps] = self.launch.now
 
-    def ordered(self, g: Group, before: Array) -> Array:
+    def ordered(self, g: ThreadGroup, before: Array) -> Array:
         time, kind, number = before >> 32, before >> 30 & 3, before & ((1 << 30) - 1)
         threads = self.launch.threads
         result = np.zeros(len(before), np.bool_)

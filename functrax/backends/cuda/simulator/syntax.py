@@ -73,7 +73,7 @@ class Immediate(NamedTuple):
     width: int = 0
 
 
-class Symbol(NamedTuple):
+class PtxSymbol(NamedTuple):
     """The address of a variable, with an offset; or a label or a function's name."""
 
     name: str
@@ -83,7 +83,7 @@ class Symbol(NamedTuple):
 class Address(NamedTuple):
     """``[base + offset]``."""
 
-    base: Register | Symbol | Immediate
+    base: Register | PtxSymbol | Immediate
     offset: int
 
 
@@ -100,7 +100,7 @@ class Pair(NamedTuple):
     second: Any
 
 
-Operand: TypeAlias = "Register | Immediate | Symbol | Address | Vector | Pair"
+Operand: TypeAlias = "Register | Immediate | PtxSymbol | Address | Vector | Pair"
 
 
 @dataclass
@@ -160,7 +160,7 @@ class Variable:
 
 
 @dataclass
-class Function:
+class PtxFunction:
     """An entry or a function, as it stands in the text."""
 
     name: str
@@ -183,5 +183,5 @@ class Text:
     version: str = ""
     target: str = ""
     address_size: int = 64
-    functions: dict[str, Function] = field(default_factory=dict)
+    functions: dict[str, PtxFunction] = field(default_factory=dict)
     variables: dict[str, Variable] = field(default_factory=dict)

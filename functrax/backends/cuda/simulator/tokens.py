@@ -26,7 +26,7 @@ _TOKEN: Final = re.compile(
 _IMPLICIT: Final = re.compile(r"//\s*implicit-def:\s*(%\w+)")
 
 
-class Token(NamedTuple):
+class PtxToken(NamedTuple):
     """A word, number, string or mark, and its line."""
 
     kind: str
@@ -34,7 +34,7 @@ class Token(NamedTuple):
     line: int
 
 
-def tokens(text: str) -> list[Token]:
+def tokens(text: str) -> list[PtxToken]:
     """The tokens of a text, and one for its end."""
     found, line, at = [], 1, 0
     while at < len(text):
@@ -50,16 +50,16 @@ def tokens(text: str) -> list[Token]:
         elif kind == "comment":
             if "implicit-def" in part and (implicit := _IMPLICIT.match(part)):
                 register = implicit[1]
-                found += [Token("word", "implicit-def", line), Token("word", register, line)]
-                found.append(Token("mark", ";", line))
+                found += [PtxToken("word", "implicit-def", line), PtxToken("word", register, line)]
+                found.append(PtxToken("mark", ";", line))
         elif kind != "space":
-            found.append(Token(kind, part, line))
+            found.append(PtxToken(kind, part, line))
         at = match.end()
-    found.append(Token("end", "the end of the text", line))
+    found.append(PtxToken("end", "the end of the text", line))
     return found
 
 
-def number(token: Token) -> Immediate:
+def number(token: PtxToken) -> Immediate:
     """The value of a number."""
     text = token.text
     start = text[:2].lower()

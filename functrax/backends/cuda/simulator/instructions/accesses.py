@@ -7,7 +7,7 @@ from typing import Any, Final
 import numpy as np
 
 from functrax.backends.cuda.simulator.decode import Decoder, opcode
-from functrax.backends.cuda.simulator.group import WINDOWS, Group
+from functrax.backends.cuda.simulator.group import WINDOWS, ThreadGroup
 from functrax.backends.cuda.simulator.memory import GLOBAL_START
 from functrax.backends.cuda.simulator.syntax import (
     TYPES,
@@ -16,8 +16,8 @@ from functrax.backends.cuda.simulator.syntax import (
     Array,
     DType,
     Instruction,
+    PtxSymbol,
     Register,
-    Symbol,
     Type,
     Vector,
 )
@@ -43,7 +43,7 @@ def _mov(d: Decoder, i: Instruction) -> None:
     if isinstance(source, Register) and source.name in _CHANGING:
         slot, fn = d.target(target, kind), _CHANGING[source.name]
 
-        def change(r: list[Any], g: Group) -> None:
+        def change(r: list[Any], g: ThreadGroup) -> None:
             r[slot] = fn(g)
 
         d.run(change)
@@ -60,7 +60,7 @@ def _mov(d: Decoder, i: Instruction) -> None:
         d.run(move)
 
 
-def _clock(g: Group) -> Array:
+def _clock(g: ThreadGroup) -> Array:
     return np.array([g.batch.launch.step_limit - g.batch.launch.steps], np.uint64)
 
 
@@ -113,14 +113,14 @@ def address_of(d: Decoder, operand: Any, space: str) -> tuple[int, str]:
     if not isinstance(operand, Address):
         raise d.error("an operand that is no address")
     base, offset = operand
-    if isinstance(base, Symbol):
+    if isinstance(base, PtxSymbol):
         known = d.symbols.get(base.name)
         if known is None:
             raise d.error(f"unknown name {base.name!r}")
         own = "global" if known[0] == "const" else known[0]
         if space == "generic" and own in WINDOWS:
             raise d.error(f"{base.name!r} of .{own} memory at a generic address")
-        slot = d.symbol(Symbol(base.name, offset), _U64)
+        slot = d.symbol(PtxSymbol(base.name, offset), _U64)
         result = d.temporary()
         d.pure(lambda x: x, (result,), [(slot, _I64)])
         return result, own
@@ -160,7 +160,7 @@ def _check_modifiers(d: Decoder, i: Instruction) -> None:
 
 def _parameter(d: Decoder, operand: Address, nbytes: int) -> int:
     """Where an address lies that names a parameter of the kernel and is aligned; else -1."""
-    if not isinstance(operand.base, Symbol):
+    if not isinstance(operand.base, PtxSymbol):
         return -1
     space, start = d.symbols[operand.base.name]
     start += operand.offset
@@ -195,7 +195,7 @@ def _ld(d: Decoder, i: Instruction) -> None:
     start = _parameter(d, operands[1], kind.bytes * count)
     if start >= 0:
 
-        def load_parameter(r: list[Any], g: Group) -> None:
+        def load_parameter(r: list[Any], g: ThreadGroup) -> None:
             values = g.batch.launch.params.data[start : start + kind.bytes * count].view(dtype)
             for k, target in enumerate(targets):
                 r[target] = values[k : k + 1]
@@ -205,7 +205,7 @@ def _ld(d: Decoder, i: Instruction) -> None:
     # A load that is not plain may meet plain writes that a fence orders, but is a read like others.
     constant = i.has("nc") or space == "param"
 
-    def load(r: list[Any], g: Group) -> None:
+    def load(r: list[Any], g: ThreadGroup) -> None:
         g.at = i
         if fences:
             g.batch.launch.fence(g.batch, g.blocks)
@@ -230,7 +230,7 @@ def _st(d: Decoder, i: Instruction) -> None:
     sources = [d.source(x, kind, narrow=True) for x in elements]
     dtype, plain, fences = kind.dtype, _is_plain(i), _fences(i)
 
-    def store(r: list[Any], g: Group) -> None:
+    def store(r: list[Any], g: ThreadGroup) -> None:
         g.at = i
         if fences:
             g.batch.launch.fence(g.batch, g.blocks)
@@ -257,7 +257,7 @@ def _cvta(d: Decoder, i: Instruction) -> None:
     if kind.bits != 64:
         raise d.error("generic addresses have 64 bits")
     target, source = d.operands(2)
-    if isinstance(source, Symbol) and to:
+    if isinstance(source, PtxSymbol) and to:
         raise d.error("the address of a variable is no generic one")
     shift = -base if to else base
     read = [(d.source(source, kind), _I64)]

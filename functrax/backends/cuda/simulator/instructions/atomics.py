@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from functrax.backends.cuda.simulator.decode import Decoder, opcode
-from functrax.backends.cuda.simulator.group import Group
+from functrax.backends.cuda.simulator.group import ThreadGroup
 from functrax.backends.cuda.simulator.instructions.accesses import address_of, space_of
 from functrax.backends.cuda.simulator.instructions.floats import element, on_elements
 from functrax.backends.cuda.simulator.instructions.rounding import (
@@ -22,7 +22,7 @@ from functrax.backends.cuda.simulator.instructions.rounding import (
 )
 from functrax.backends.cuda.simulator.syntax import Array, Instruction, Type
 
-Function: TypeAlias = Callable[..., Any]
+PtxFunction: TypeAlias = Callable[..., Any]
 
 _UFUNCS: Final[dict[str, np.ufunc]] = {
     "add": np.add,
@@ -33,7 +33,7 @@ _UFUNCS: Final[dict[str, np.ufunc]] = {
     "max": np.maximum,
 }
 #: What is stored, of what was there and the operands.
-_OTHERS: Final[dict[str, Function]] = {
+_OTHERS: Final[dict[str, PtxFunction]] = {
     "exch": lambda old, b: b,
     "cas": lambda old, b, c: np.where(old == b, c, old),
     "inc": lambda old, b: np.where(old >= b, old.dtype.type(0), old + old.dtype.type(1)),
@@ -46,7 +46,7 @@ _MODIFIERS: Final = (
 _ORDERED: Final = ("acquire", "release", "acq_rel")
 
 
-def _update(d: Decoder, kind: Type, name: str) -> tuple[Function, np.ufunc | None]:
+def _update(d: Decoder, kind: Type, name: str) -> tuple[PtxFunction, np.ufunc | None]:
     """What an operation stores, and the ufunc that it is, if it is one."""
     floating = kind.kind not in ("u", "s", "b")
     if name in _OTHERS:
@@ -86,7 +86,7 @@ def _atomic(d: Decoder, i: Instruction) -> None:
     sources = [d.source(x, kind) for x in operands[1:]]
     dtype, ordered = kind.dtype, any(i.has(x) for x in _ORDERED)
 
-    def run(r: list[Any], g: Group) -> None:
+    def run(r: list[Any], g: ThreadGroup) -> None:
         g.at = i
         batch = g.batch
         batch.launch.statistics.atomics += g.count
@@ -116,7 +116,7 @@ def _atomic(d: Decoder, i: Instruction) -> None:
 
 
 def _apply(
-    view: Array, places: Array, fn: Function, ufunc: np.ufunc | None, values: list[Array]
+    view: Array, places: Array, fn: PtxFunction, ufunc: np.ufunc | None, values: list[Array]
 ) -> Array:
     """Does operations one after the other; what was there before each."""
     order = np.argsort(places, kind="stable")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from functrax.backends.cuda.simulator.decode import Barrier, Control, Decoder, opcode
-from functrax.backends.cuda.simulator.group import Group
-from functrax.backends.cuda.simulator.syntax import TYPES, Immediate, Instruction, Symbol
+from functrax.backends.cuda.simulator.group import ThreadGroup
+from functrax.backends.cuda.simulator.syntax import TYPES, Immediate, Instruction, PtxSymbol
 
 _PRED, _U32 = TYPES["pred"], TYPES["u32"]
 
@@ -17,7 +17,7 @@ def _bra(d: Decoder, i: Instruction) -> Control:
     if set(i.parts[1:]) - {"uni"}:
         raise d.error("unknown modifier")
     (label,) = d.operands(1)
-    if not isinstance(label, Symbol):
+    if not isinstance(label, PtxSymbol):
         raise d.error("a branch to what is no label")
     if i.guard is None:
         return Control("branch", (label.name,))
@@ -29,7 +29,7 @@ def _bra(d: Decoder, i: Instruction) -> Control:
 def _brx(d: Decoder, i: Instruction) -> Control:
     """brx.idx: goes to the label of a list that an index names."""
     index, table = d.operands(2)
-    if isinstance(table, Symbol):
+    if isinstance(table, PtxSymbol):
         names: tuple[str, ...] = (table.name,)
     else:
         names = tuple(x.name for x in table.elements)
@@ -81,7 +81,7 @@ def _barrier(
     return Barrier(kind, number, threads, source, target)
 
 
-def _warp_barrier(_: list[Any], g: Group) -> None:
+def _warp_barrier(_: list[Any], g: ThreadGroup) -> None:
     g.batch.synchronize_warps(g)
 
 
@@ -94,7 +94,7 @@ def _fence(d: Decoder, i: Instruction) -> None:
         d.run(_fenced)
 
 
-def _fenced(_: list[Any], g: Group) -> None:
+def _fenced(_: list[Any], g: ThreadGroup) -> None:
     g.batch.launch.fence(g.batch, g.blocks)
 
 

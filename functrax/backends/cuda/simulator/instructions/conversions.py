@@ -26,9 +26,9 @@ from functrax.backends.cuda.simulator.instructions.rounding import (
 )
 from functrax.backends.cuda.simulator.syntax import TYPES, Array, Instruction, Type
 
-Function: TypeAlias = Callable[..., Any]
+PtxFunction: TypeAlias = Callable[..., Any]
 
-_TO_INTEGRAL: Final[dict[str, Function]] = {
+_TO_INTEGRAL: Final[dict[str, PtxFunction]] = {
     "rni": np.rint,
     "rzi": np.trunc,
     "rmi": np.floor,
@@ -64,7 +64,7 @@ def _cvt(d: Decoder, i: Instruction) -> None:
     d.pure(fn, (d.target(target, to, widen=True),), read)
 
 
-def _between_integers(to: Type, of: Type, saturates: bool) -> Function:
+def _between_integers(to: Type, of: Type, saturates: bool) -> PtxFunction:
     """Extends by the source's sign, or drops high bits; .sat keeps to the range."""
     dtype = to.dtype
     if not saturates:
@@ -96,9 +96,9 @@ def _mode(modifiers: set[str]) -> str:
     return modes.pop() if modes else "rn"
 
 
-def _from_integer(to: Type, of: Type, modifiers: set[str]) -> Function:
+def _from_integer(to: Type, of: Type, modifiers: set[str]) -> PtxFunction:
     mode, form = _mode(modifiers), to.name
-    fn: Function
+    fn: PtxFunction
     if mode != "rn":
         # Rounding to odd in f64 is not enough for f64 itself, but there it is the exact integer
         # up to 2**53, and beyond that the sticky bit tells on which side of it the number is.
@@ -143,7 +143,7 @@ def _directed_f64(x: Array, mode: str) -> Array:
     return np.array(found, F64)
 
 
-def _saturated(fn: Function) -> Function:
+def _saturated(fn: PtxFunction) -> PtxFunction:
     def saturated(x: Array) -> Array:
         y = fn(x)
         zero, one = y.dtype.type(0), y.dtype.type(1)
@@ -157,7 +157,7 @@ def _widened(x: Array, of: Type) -> Array:
     return widen_bf16(x) if of.kind == "bf" else x
 
 
-def _to_integer(to: Type, of: Type, modifiers: set[str]) -> Function:
+def _to_integer(to: Type, of: Type, modifiers: set[str]) -> PtxFunction:
     """Rounds to an integer and keeps to the range; NaN is 0, or 2**63 where 64 bits take part."""
     (mode,) = modifiers.intersection(_TO_INTEGRAL) or {"rzi"}
     rounded, ftz = _TO_INTEGRAL[mode], "ftz" in modifiers
@@ -184,13 +184,13 @@ def _to_integer(to: Type, of: Type, modifiers: set[str]) -> Function:
     return fn
 
 
-def _between_floats(d: Decoder, to: Type, of: Type, modifiers: set[str]) -> Function:
+def _between_floats(d: Decoder, to: Type, of: Type, modifiers: set[str]) -> PtxFunction:
     """Rounds to a narrower type; .rni and others round to an integer."""
     integral = modifiers.intersection(_TO_INTEGRAL)
     mode, form = _mode(modifiers), to.name
     if to.kind not in (*_FLOATING, "tf32") or of.kind not in _FLOATING:
         raise d.error(f"cvt from .{of.name} to .{to.name}")
-    fn: Function
+    fn: PtxFunction
     if integral:
         rounded = _TO_INTEGRAL[integral.pop()]
         if to != of:
@@ -232,7 +232,7 @@ def _between_floats(d: Decoder, to: Type, of: Type, modifiers: set[str]) -> Func
     return _relu(fn, form) if "relu" in modifiers else fn
 
 
-def _flushed(fn: Function) -> Function:
+def _flushed(fn: PtxFunction) -> PtxFunction:
     def flushed(x: Array) -> Array:
         y = fn(flush(x) if x.dtype == F32 else x)
         return flush(y) if y.dtype == F32 else y
@@ -240,7 +240,7 @@ def _flushed(fn: Function) -> Function:
     return flushed
 
 
-def _relu(fn: Function, form: str) -> Function:
+def _relu(fn: PtxFunction, form: str) -> PtxFunction:
     def relu(x: Array) -> Array:
         y = fn(x)
         number = values(y.view(F32) if form == "tf32" else y, form)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from functrax.backends.cuda.simulator.decode import Decoder, opcode
-from functrax.backends.cuda.simulator.group import Group
+from functrax.backends.cuda.simulator.group import ThreadGroup
 from functrax.backends.cuda.simulator.instructions.accesses import address_of
 from functrax.backends.cuda.simulator.syntax import TYPES, Array, Instruction
 
@@ -63,7 +63,7 @@ def _begin(d: Decoder, i: Instruction) -> None:
     if len(operands) == 4:
         given = d.source(operands[3], _U32)
 
-    def run(r: list[Any], g: Group) -> None:
+    def run(r: list[Any], g: ThreadGroup) -> None:
         g.at = i
         batch = g.batch
         to, count = r[target], r[given].view(np.uint32)
@@ -80,18 +80,18 @@ def _begin(d: Decoder, i: Instruction) -> None:
     d.run(run)
 
 
-def _groups(g: Group) -> Array:
+def _groups(g: ThreadGroup) -> Array:
     batch = g.batch
     if batch.copy_groups is None:
         batch.copy_groups = np.zeros(batch.count, np.int64)
     return batch.copy_groups
 
 
-def _commit(_: list[Any], g: Group) -> None:
+def _commit(_: list[Any], g: ThreadGroup) -> None:
     _groups(g)[g.lanes] += 1
 
 
-def _wait(g: Group, pending: int | None) -> None:
+def _wait(g: ThreadGroup, pending: int | None) -> None:
     """Does the copies of all but the last ``pending`` groups, or of all."""
     batch, left = g.batch, []
     member = np.zeros(batch.count, np.bool_)
@@ -120,9 +120,9 @@ def _rest(copy: _Copy, index: Array) -> _Copy:
     )
 
 
-def _do(g: Group, copy: _Copy, index: Array) -> None:
+def _do(g: ThreadGroup, copy: _Copy, index: Array) -> None:
     part = _rest(copy, index)
-    lanes = Group(g.batch, part.lanes, [])
+    lanes = ThreadGroup(g.batch, part.lanes, [])
     lanes.at = copy.instruction
     word = np.dtype("u4")
     if (part.given >= part.size).all():

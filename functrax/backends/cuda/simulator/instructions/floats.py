@@ -34,11 +34,11 @@ from functrax.backends.cuda.simulator.instructions.rounding import (
 )
 from functrax.backends.cuda.simulator.syntax import TYPES, Array, Instruction, Type
 
-Function: TypeAlias = Callable[..., Any]
+PtxFunction: TypeAlias = Callable[..., Any]
 
 _MODES: Final = ("rn", "rz", "rm", "rp")
 _FLOATING: Final = ("f", "bf", "f16x2", "bf16x2", "f32x2")
-_ARITHMETIC: Final[dict[str, Function]] = {
+_ARITHMETIC: Final[dict[str, PtxFunction]] = {
     "add": np.add,
     "sub": np.subtract,
     "mul": np.multiply,
@@ -76,7 +76,7 @@ _ELEMENTS: Final = {
 }
 
 
-def on_elements(kind: Type, fn: Function) -> Function:
+def on_elements(kind: Type, fn: PtxFunction) -> PtxFunction:
     """A function of values of a type's elements as one of what registers hold."""
     dtype = _ELEMENTS.get(kind.name)
     if dtype is None:
@@ -100,16 +100,16 @@ def _zero_nan(x: Array) -> Array:
     return np.where(np.isnan(x), x.dtype.type(0), x)
 
 
-def _saturated(fn: Function) -> Function:
+def _saturated(fn: PtxFunction) -> PtxFunction:
     """.sat: within 0 and 1, and 0 for NaN."""
     return lambda *x: np.clip(_zero_nan(fn(*x)), 0, 1).astype(F32)
 
 
-def _with_flush(fn: Function) -> Function:
+def _with_flush(fn: PtxFunction) -> PtxFunction:
     return lambda *x: flush(fn(*(flush(v) for v in x)))
 
 
-def _nearest(name: str, form: str) -> Function:
+def _nearest(name: str, form: str) -> PtxFunction:
     """An operation rounded to the nearest."""
     if name in ("fma", "mad"):
         return {
@@ -126,7 +126,7 @@ def _nearest(name: str, form: str) -> Function:
     return lambda *x: canonical(ufunc(*x))
 
 
-def _operation(d: Decoder, kind: Type, name: str, modifiers: set[str]) -> Function:
+def _operation(d: Decoder, kind: Type, name: str, modifiers: set[str]) -> PtxFunction:
     """An operation with its rounding, flushing and saturation."""
     form = element(kind)
     modes = modifiers.intersection(_MODES)
@@ -147,22 +147,22 @@ def _operation(d: Decoder, kind: Type, name: str, modifiers: set[str]) -> Functi
     return fn
 
 
-def _exactly(name: str, form: str, mode: str) -> Function:
+def _exactly(name: str, form: str, mode: str) -> PtxFunction:
     return lambda *x: held(exact_operation(name, form, mode, *(values(v, form) for v in x)), form)
 
 
-def _with_flush_f16(fn: Function) -> Function:
+def _with_flush_f16(fn: PtxFunction) -> PtxFunction:
     def small(x: Array) -> Array:
         return np.where(np.abs(x) < np.float16(6.1035e-05), np.copysign(F16.type(0), x), x)
 
     return lambda *x: small(fn(*(small(v) for v in x)))
 
 
-def _saturated_f16(fn: Function) -> Function:
+def _saturated_f16(fn: PtxFunction) -> PtxFunction:
     return lambda *x: np.clip(_zero_nan(fn(*x)), F16.type(0), F16.type(1))
 
 
-def _relu(fn: Function, form: str) -> Function:
+def _relu(fn: PtxFunction, form: str) -> PtxFunction:
     """.relu: at least 0; NaN stays."""
 
     def relu(*x: Array) -> Array:
@@ -286,7 +286,7 @@ def _extreme(d: Decoder, kind: Type, name: str) -> None:
             result = (result.view(bits) & ~sign | other).view(result.dtype)
         return result
 
-    fn: Function = two if len(operands) == 3 else lambda x, y, z: two(two(x, y), z)
+    fn: PtxFunction = two if len(operands) == 3 else lambda x, y, z: two(two(x, y), z)
     fn = on_elements(kind, fn)
     d.simple(fn, kind, *[kind] * (len(operands) - 1))
 
@@ -311,7 +311,7 @@ def _roots(d: Decoder, i: Instruction) -> None:
     d.simple(fn, kind, kind)
 
 
-def _upper_half(fn: Function) -> Function:
+def _upper_half(fn: PtxFunction) -> PtxFunction:
     """Rcp and rsqrt.approx.ftz.f64: of the upper 32 bits of the operand, the lower are 0."""
     upper = np.uint64(0xFFFFFFFF00000000)
 
@@ -323,7 +323,7 @@ def _upper_half(fn: Function) -> Function:
     return lambda x: cut(fn(cut(x)))
 
 
-_APPROXIMATE: Final[dict[str, Function]] = {
+_APPROXIMATE: Final[dict[str, PtxFunction]] = {
     "sqrt": np.sqrt,
     "rcp": lambda x: 1 / x,
     "rsqrt": lambda x: 1 / np.sqrt(x),
@@ -335,12 +335,12 @@ _APPROXIMATE: Final[dict[str, Function]] = {
 }
 
 
-def _accurate(fn: Function, dtype: Any) -> Function:
+def _accurate(fn: PtxFunction, dtype: Any) -> PtxFunction:
     """A function computed in f64 and rounded."""
     return lambda x: canonical(fn(x.astype(F64)).astype(dtype))
 
 
-def _accurate_bf16(fn: Function) -> Function:
+def _accurate_bf16(fn: PtxFunction) -> PtxFunction:
     return lambda x: round_bf16(canonical(fn(widen_bf16(x).astype(F64)).astype(F32)))
 
 
@@ -373,7 +373,7 @@ def _copysign(d: Decoder, i: Instruction) -> None:
     d.simple(lambda x, y: np.copysign(y, x), kind, kind, kind)
 
 
-_TESTS: Final[dict[str, Function]] = {
+_TESTS: Final[dict[str, PtxFunction]] = {
     "finite": np.isfinite,
     "infinite": np.isinf,
     "number": lambda x: ~np.isnan(x),

@@ -12,11 +12,11 @@ from functrax.backends.cuda.simulator.instructions.floats import element
 from functrax.backends.cuda.simulator.instructions.rounding import F16, F32, flush, widen_bf16
 from functrax.backends.cuda.simulator.syntax import BOOL, TYPES, Array, Instruction, Type
 
-Function: TypeAlias = Callable[..., Any]
+PtxFunction: TypeAlias = Callable[..., Any]
 
 _PRED, _B32, _U32 = TYPES["pred"], TYPES["b32"], TYPES["u32"]
 #: Ordered comparisons, false for NaN but for ``ne``, which PTX has as false too.
-_COMPARISONS: Final[dict[str, Function]] = {
+_COMPARISONS: Final[dict[str, PtxFunction]] = {
     "eq": np.equal,
     "ne": np.not_equal,
     "lt": np.less,
@@ -38,14 +38,14 @@ _COMPARISONS: Final[dict[str, Function]] = {
     "num": lambda x, y: ~(np.isnan(x) | np.isnan(y)),
     "nan": lambda x, y: np.isnan(x) | np.isnan(y),
 }
-_COMBINED: Final[dict[str, Function]] = {
+_COMBINED: Final[dict[str, PtxFunction]] = {
     "and": np.logical_and,
     "or": np.logical_or,
     "xor": np.logical_xor,
 }
 
 
-def _comparison(d: Decoder, kind: Type) -> tuple[Function, str]:
+def _comparison(d: Decoder, kind: Type) -> tuple[PtxFunction, str]:
     """A comparison of a type's values, and the boolean operation that follows or ''."""
     modifiers = d.instruction.parts[1:]
     names = [x for x in modifiers if x in _COMPARISONS]
@@ -66,7 +66,7 @@ def _comparison(d: Decoder, kind: Type) -> tuple[Function, str]:
     return fn, combine
 
 
-def _after(first: Function, compare: Function) -> Function:
+def _after(first: PtxFunction, compare: PtxFunction) -> PtxFunction:
     return lambda x, y: compare(first(x), first(y))
 
 
@@ -107,7 +107,7 @@ def _setp(d: Decoder, i: Instruction) -> None:
 
 
 def _setp_packed(
-    d: Decoder, kind: Type, fn: Function, low: Any, high: Any, read: Any, combine: str
+    d: Decoder, kind: Type, fn: PtxFunction, low: Any, high: Any, read: Any, combine: str
 ) -> None:
     """Setp of packed halves: p of the lower ones, q of the upper ones."""
     if combine or high is None:
@@ -188,7 +188,7 @@ def _logic(d: Decoder, i: Instruction) -> None:
         d.simple(_LOGIC[name], kind, kind, kind)
 
 
-def _table(value: int) -> Function:
+def _table(value: int) -> PtxFunction:
     """lop3: bit k of the table is the result for a's, b's and c's bits as k = 4a + 2b + c."""
 
     def look_up(a: Array, b: Array, c: Array) -> Array:

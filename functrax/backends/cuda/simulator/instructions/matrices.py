@@ -13,7 +13,7 @@ import numpy as np
 
 from functrax.backends.cuda.simulator.decode import Control, Decoder, opcode
 from functrax.backends.cuda.simulator.errors import DivergentWarp
-from functrax.backends.cuda.simulator.group import Group
+from functrax.backends.cuda.simulator.group import ThreadGroup
 from functrax.backends.cuda.simulator.instructions.accesses import address_of, space_of
 from functrax.backends.cuda.simulator.instructions.rounding import F16, F32, F64, widen_bf16
 from functrax.backends.cuda.simulator.syntax import TYPES, Array, Instruction, Type
@@ -55,7 +55,7 @@ def _b(depth: int, wide: bool) -> tuple[Array, Array]:
 _C: Final = (np.array([_G, _G, _G + 8, _G + 8]), np.array([2 * _T, 2 * _T + 1] * 2))
 
 
-def _whole_warps(g: Group) -> int:
+def _whole_warps(g: ThreadGroup) -> int:
     """How many warps run; all their lanes must."""
     if g.count % 32 or (np.bincount(g.warps) % 32).any():
         g.fault(DivergentWarp, "not all threads of a warp take part", True)
@@ -119,7 +119,7 @@ def _mma(d: Decoder, i: Instruction) -> Control:
     kinds = (left, right, to)
     shapes = ((16, depth), (depth, 8), (16, 8))
 
-    def run(r: list[Any], g: Group) -> None:
+    def run(r: list[Any], g: ThreadGroup) -> None:
         g.at = i
         _whole_warps(g)
         tiles = [
@@ -160,7 +160,7 @@ def _ldmatrix(d: Decoder, i: Instruction) -> Control:
     slots = [d.target(x, _B32) if loads else d.source(x, _B32) for x in elements]
     word, trans = np.dtype("u4"), "trans" in modifiers
 
-    def run(r: list[Any], g: Group) -> None:
+    def run(r: list[Any], g: ThreadGroup) -> None:
         g.at = i
         warps = _whole_warps(g)
         places = np.broadcast_to(r[address], (g.count,)).reshape(warps, 32)

@@ -22,7 +22,7 @@ U32: Final[DType] = np.dtype("u4")
 U64: Final[DType] = np.dtype("u8")
 
 
-class Format(NamedTuple):
+class RoundedFormat(NamedTuple):
     """A binary format: bits of the significand with its leading one, and the exponents' range."""
 
     precision: int
@@ -31,11 +31,11 @@ class Format(NamedTuple):
 
 
 FORMATS: Final = {
-    "f16": Format(11, -14, 15),
-    "bf16": Format(8, -126, 127),
-    "f32": Format(24, -126, 127),
-    "f64": Format(53, -1022, 1023),
-    "tf32": Format(11, -126, 127),
+    "f16": RoundedFormat(11, -14, 15),
+    "bf16": RoundedFormat(8, -126, 127),
+    "f32": RoundedFormat(24, -126, 127),
+    "f64": RoundedFormat(53, -1022, 1023),
+    "tf32": RoundedFormat(11, -126, 127),
 }
 #: The NaN that arithmetic gives (PTX ISA 9.7.3).
 _NAN: Final = {

@@ -11,7 +11,7 @@ import numpy as np
 
 from functrax.backends.cuda.simulator.decode import Control, Decoder, opcode
 from functrax.backends.cuda.simulator.errors import DivergentWarp
-from functrax.backends.cuda.simulator.group import Group
+from functrax.backends.cuda.simulator.group import ThreadGroup
 from functrax.backends.cuda.simulator.syntax import TYPES, Array, Instruction
 
 _PRED, _B32, _U32 = TYPES["pred"], TYPES["b32"], TYPES["u32"]
@@ -48,7 +48,7 @@ def _shfl(d: Decoder, i: Instruction) -> Control:
     target = d.target(first, _B32)
     predicate = d.temporary() if second is None else d.target(second, _PRED)
 
-    def run(r: list[Any], g: Group) -> None:
+    def run(r: list[Any], g: ThreadGroup) -> None:
         g.at = i
         value = r[value_slot]
         lane = g.lane_ids.astype(np.int64)
@@ -83,7 +83,7 @@ def _u32(x: Array) -> Array:
     return x if x.dtype == np.uint32 else x.view(np.uint32)
 
 
-def _teams(g: Group, named: Array) -> tuple[Array, int]:
+def _teams(g: ThreadGroup, named: Array) -> tuple[Array, int]:
     """Numbers for lanes that act together: of one warp and one mask."""
     if len(named) == 1 or (named == named[0]).all():
         return g.warps, g.batch.blocks_count * g.batch.warps_count
@@ -103,7 +103,7 @@ def _classes(*keys: Array) -> tuple[Array, int]:
     return numbers, int(new.sum()) + 1
 
 
-def _masks(g: Group, teams: Array, count: int, chosen: Array | None = None) -> Array:
+def _masks(g: ThreadGroup, teams: Array, count: int, chosen: Array | None = None) -> Array:
     """Of each team the lanes that are chosen, as bits."""
     bits = g.batch.lane_bit[g.lanes]
     if chosen is not None:
@@ -122,7 +122,7 @@ def _vote(d: Decoder, i: Instruction) -> Control:
     mask_slot, slot = d.source(mask, _U32), d.source(source, _PRED)
     result = d.target(target, _B32 if mode == "ballot" else _PRED)
 
-    def run(r: list[Any], g: Group) -> None:
+    def run(r: list[Any], g: ThreadGroup) -> None:
         teams, count = _teams(g, _u32(r[mask_slot]))
         predicate = np.broadcast_to(r[slot], (g.count,))
         ballot = _masks(g, teams, count, predicate)[teams]
@@ -144,7 +144,7 @@ def _activemask(d: Decoder, i: Instruction) -> None:
     (target,) = d.operands(1)
     slot = d.target(target, _B32)
 
-    def run(r: list[Any], g: Group) -> None:
+    def run(r: list[Any], g: ThreadGroup) -> None:
         warps = g.warps
         r[slot] = g.batch.masks(warps, g.batch.lane_bit[g.lanes])[warps]
 
@@ -163,7 +163,7 @@ def _match(d: Decoder, i: Instruction) -> Control:
     target = d.target(first, _B32)
     predicate = d.temporary() if second is None else d.target(second, _PRED)
 
-    def run(r: list[Any], g: Group) -> None:
+    def run(r: list[Any], g: ThreadGroup) -> None:
         teams, count = _teams(g, _u32(r[mask_slot]))
         same, kinds = _classes(teams, r[slot].view(kind.dtype))
         equal = _masks(g, same, kinds)[same]
@@ -202,7 +202,7 @@ def _redux(d: Decoder, i: Instruction) -> Control:
     mask_slot, slot = d.source(mask, _U32), d.source(source, kind)
     result = d.target(target, kind)
 
-    def run(r: list[Any], g: Group) -> None:
+    def run(r: list[Any], g: ThreadGroup) -> None:
         teams, count = _teams(g, _u32(r[mask_slot]))
         total = np.full(count, start, kind.dtype)
         ufunc.at(total, teams, np.broadcast_to(r[slot].view(kind.dtype), (g.count,)))
@@ -221,7 +221,7 @@ def _elect(d: Decoder, i: Instruction) -> Control:
     mask_slot = d.source(mask, _U32)
     target, predicate = d.target(first, _B32), d.target(second, _PRED)
 
-    def run(r: list[Any], g: Group) -> None:
+    def run(r: list[Any], g: ThreadGroup) -> None:
         teams, count = _teams(g, _u32(r[mask_slot]))
         active = _masks(g, teams, count)[teams]
         lowest = np.bitwise_count((active & -active) - np.uint32(1)).astype(np.uint32)

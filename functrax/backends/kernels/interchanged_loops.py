@@ -47,7 +47,7 @@ from functrax.backends.kernels.values import (
     is_update,
     reduced_axes,
 )
-from functrax.backends.targets.facts import PORTABLE
+from functrax.backends.targets import PORTABLE, target
 from functrax.core.index.expr import Dim, as_expr
 from functrax.core.index.map_form import flatten
 from functrax.core.ir.jaxpr import Atom, Eqn, Literal, Var
@@ -106,7 +106,9 @@ def _of_points(
 ) -> LoopKernel | Refusal:
     """A loop over the points of a batch shape."""
     points = math.prod(batch)
-    if not updates and 8 * points <= PORTABLE.vector_bytes // dtypes.float32.itemsize:
+    has_vectors = not target().warp
+    few = 8 * points <= PORTABLE.vector_bytes // dtypes.float32.itemsize
+    if has_vectors and few and not updates:
         found = _by_rows(eqn, batch, programs, strict)
         if found is not None:
             return found

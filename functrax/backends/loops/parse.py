@@ -92,11 +92,13 @@ class _Parser:
         extents = self._need(r"extents((?: \d+)*)")
         numbers = self._need(r"units (\d+), points (\d+), work (\d+)")
         units, points, work = map(int, numbers.groups())
+        group = self._next(r"groups of (\d+) threads")
         lanes = self._next(r"lanes (\d+) along d(\d+)")
         tile = self._next(r"tiles along d(\d+)")
         fetches = self._next(r"fetches") is not None
         return Function(
             head[1], self.b, operands, tuple(map(int, extents[1].split())), self._body(1), units,
+            int(group[1]) if group else 0,
             int(lanes[2]) if lanes else None, int(lanes[1]) if lanes else 1,
             int(tile[1]) if tile else None, fetches, frozenset(updated), points, work,
             counter=self.counter,
@@ -197,8 +199,8 @@ class _Parser:
             return trees.extent(b, int(found[1]), int(found[2]))
         if text in ("begin", "end"):
             return b.node("units", INDEX, (), text)
-        if text == "tail":
-            return b.node("tail", _BOOL)
+        if text in ("tail", "first"):
+            return b.node(text, _BOOL)
         if re.fullmatch(r"\S+:\w+", text) is None:
             self._wrong(text)
         return b.const(number(text), dtypes.as_dtype(text.rpartition(":")[2]))
@@ -219,6 +221,8 @@ def _attribute(op: str, text: str) -> Any:
     parts = text.split("; ")
     if op == "across":
         return how(parts[0]), int(parts[1]), int(parts[2])
+    if op == "together":
+        return how(parts[0]), int(parts[1])
     if op == "line":
         return int(parts[0][1:]), address(parts[1]), int(parts[2][1:])
     if op == "lanes":

@@ -66,6 +66,8 @@ class _Text:
             self._line(f"{kind} b{n}: {x.dtype}[{x.size}]{alias}{updated}")
         self._line(f"extents {' '.join(map(str, f.extents))}")
         self._line(f"units {f.units}, points {f.points}, work {f.work}")
+        if f.group:
+            self._line(f"groups of {f.group} threads")
         if f.vector is not None:
             self._line(f"lanes {f.lanes} along d{f.vector}")
         if f.tile is not None:
@@ -187,7 +189,7 @@ def _short(node: Scalar) -> str | None:
         return f"{key}({value})" if type(key) is str else f"extent(d{key[1]}, {value})"
     if op == "units":
         return str(attr)
-    return "tail" if op == "tail" else None
+    return op if op in ("tail", "first") else None
 
 
 def _attribute(node: Scalar) -> str:
@@ -197,6 +199,9 @@ def _attribute(node: Scalar) -> str:
     if op == "across":
         how, n, lanes = attr
         return f"[{how_text(how)}; {n}; {lanes}]"
+    if op == "together":
+        how, n = attr
+        return f"[{how_text(how)}; {n}]"
     if op == "line":
         buffer, address, dim = attr
         return f"[b{buffer}; {address}; d{dim}]"

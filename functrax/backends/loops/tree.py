@@ -12,12 +12,14 @@ are one object.  Their leaves are:
   value)``, an integer that loops begin, end or step by, equal only to those with its key;
 - ``acc``, ``result``: what a loop carries, in a step and after the last one, and what a
   :class:`Let` names;
-- ``tail``: whether a lane is inside the vector loop around it;
+- ``tail``: whether a lane is inside the vector loop around it; ``first``: whether the thread is
+  the first one of its group;
 - ``line``: attr ``(buffer, address, dim)``, operand an index of that dim: the first index from it
   on at whose address a cache line begins; ``units``: the first unit of the launch, and their end.
 
 A value has lanes if it depends on the index of the vector loop around it.  ``across`` combines
 lanes: attr ``(how, n, lanes)``, the ``n``-th of what a reduction makes of its operands' lanes.
+``together`` combines what the threads of a group have: attr ``(how, n)``.
 
 Start at :class:`Function`.
 """
@@ -69,7 +71,9 @@ class Loop:
 
     Args:
       kind: ``"parallel"``, whose steps do not depend on one another; ``"serial"``; ``"threads"``,
-        which threads share; ``"vector"``, whose steps are of ``step`` neighbouring points at once.
+        which threads share; ``"vector"``, whose steps are of ``step`` neighbouring points at once;
+        ``"grid"``, each of whose steps a group of threads does; ``"group"``, which the threads of a
+        group share.
       dim: whose index it steps.
       begin: the first index.
       end: where the indices end.
@@ -335,6 +339,7 @@ class Function:
       extents: the sizes of dims, of those that have one.
       body: what it does.
       units: how many units of work threads share.
+      group: how many threads each unit has, where threads work in groups; else 0.
       vector: the dim whose neighbouring points are computed at once, or None.
       lanes: how many.
       tile: the dim that a :class:`Tile` is over, or None.
@@ -352,6 +357,7 @@ class Function:
     extents: tuple[int, ...]
     body: Body
     units: int = 1
+    group: int = 0
     vector: int | None = None
     lanes: int = 1
     tile: int | None = None

@@ -36,11 +36,13 @@ _BOOL: Final = np.dtype(np.bool_)
 _WORD: Final = np.dtype(np.uint32)
 #: The least and the largest of some integers.
 Interval: TypeAlias = "tuple[int, int]"
+#: Those that may carry something from step to step.
+_CARRYING: Final = ("serial", "vector", "group")
 #: Any index, where nothing is known of it.
 _ANY: Final = (-(1 << 62), 1 << 62)
 _LEAVES: Final = frozenset(("acc", "result"))
 #: Kinds of loops.
-KINDS: Final = ("parallel", "serial", "threads", "vector")
+KINDS: Final = ("parallel", "serial", "threads", "vector", "grid", "group")
 
 
 def verify(function: Function) -> None:
@@ -66,6 +68,8 @@ class _Verifier(Visitor):
         #: Of loops: where they begin, and the largest distance of an index from there.
         self.reach: dict[int, tuple[Scalar, int]] = {}
         self.in_masked = False
+        #: The dims of loops over units, whose indices loops are taken apart into.
+        self.units: set[int] = set()
         #: The dims of which several indices run at once.
         self.at_once: list[int] = []
 
@@ -226,8 +230,10 @@ class _Verifier(Visitor):
 
     def visit_Loop(self, s: Loop) -> None:
         self.check(s.kind in KINDS, "a kind of loop", s.kind)
-        at_once = s.kind != "serial"
-        self.check(not s.carries or s.kind in ("serial", "vector"), "a loop that carries", s.dim)
+        at_once = s.kind not in ("serial", "grid")
+        if s.kind == "grid":
+            self.units.add(s.dim)
+        self.check(not s.carries or s.kind in _CARRYING, "a loop that carries", s.dim)
         self.reach[s.dim] = s.begin, self._reach(s)
         before = self.in_masked
         self.in_masked = before or s.masked
@@ -256,9 +262,15 @@ class _Verifier(Visitor):
             low = max(min(low, high), 0)
         if s.tile is not None:
             self.tiles[s.tile[0]] = s.dim, s.tile[1]
-        self._steps(s, low, high, s.vector)
+        self._steps(s, low, high, s.vector or self._is_of_unit(s.index))
         if s.tile is not None:
             del self.tiles[s.tile[0]]
+
+    def _is_of_unit(self, index: Scalar) -> bool:
+        """Whether an index follows from the number of a unit, so that several run at once."""
+        if index.op == "dim":
+            return index.attr in self.units
+        return any(self._is_of_unit(x) for x in index.args)
 
     def visit_If(self, s: If) -> None:
         self.check(s.condition.dtype == _BOOL, "a condition that is no bool", s.condition)

@@ -12,6 +12,8 @@ Start at :func:`target`.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 FOLDERS: Final[dict[str, tuple[str, ...]]] = {
     "functrax.backends.targets.x86_64": ("x86_64", "AMD64"),
     "functrax.backends.targets.aarch64": ("aarch64", "arm64"),
+    "functrax.backends.targets.nvptx": (),
 }
 
 _current: Target | None = None
@@ -45,9 +48,20 @@ def target() -> Target:
     return _current
 
 
+@contextmanager
+def making_for(wanted: Target) -> Iterator[None]:
+    """A block in which code is made for another target."""
+    global _current
+    before, _current = _current, wanted
+    try:
+        yield
+    finally:
+        _current = before
+
+
 def schedule_target() -> Target:
     """The target that schedules are made for, in strict mode one that stands for all machines."""
-    return PORTABLE if options.strict else target()
+    return PORTABLE if options.strict and not target().warp else target()
 
 
 @cache

@@ -55,6 +55,10 @@ class Target:
       triple: what LLVM calls the architecture and the system; empty for those of this process.
       strict: whether it stands for all machines, so that the order of reductions follows from
         shapes alone.
+      warp: how many threads run in step and can give each other values, where threads work in
+        groups; 0 where threads are the system's.
+      largest_group: how many threads a group has at most.
+      row_points: how many points of a long row each thread of a group has at least.
       vector_bytes: bytes of a vector register.
       registers: how many vector registers there are.
       shuffled_bytes: bytes of the parts of a vector register inside which elements change places in
@@ -151,6 +155,9 @@ class Target:
     cpu: str = ""
     triple: str = ""
     strict: bool = False
+    warp: int = 0
+    largest_group: int = 0
+    row_points: int = 0
     vector_bytes: int = 16
     registers: int = 16
     shuffled_bytes: int = 16

@@ -307,6 +307,47 @@ vector d1 in 0:int64:extent(d1, 4) step 4
         b1[4*d0 + d1] = v0
 """,
     ),
+    "units of one thread": (
+        PLANE,
+        "grid 1 0",
+        """
+groups of 1 threads
+grid d2 in 0:int64:units(24) step 1
+  v0:uint32 = convert(d2)
+  v1:uint32 = convert(extent(d0, 6))
+  v2:uint32 = div(v0, v1)
+  v3:int64 = convert(v2)
+  bind d1 = v3
+    v4:uint32 = rem(v0, v1)
+    v5:int64 = convert(v4)
+    bind d0 = v5
+      v6:float32 = b0[d0 + 6*d1]
+      b1[4*d0 + d1] = v6
+""",
+    ),
+    "rows of a warp": (
+        ROWS,
+        "grid 32 0; share d1; combine 1",
+        """
+groups of 32 threads
+grid d2 in 0:int64:units(3) step 1
+  v0:uint32 = convert(d2)
+  v1:int64 = convert(v0)
+  bind d0 = v1
+    group d1 in 0:int64:extent(d1, 1000) step 1 maybe empty
+      carry r2: float64[1] = 0.0:float64 -> r3
+      v4:float32 = b0[1000*d0 + d1]
+      v5:float64 = convert(v4)
+      v6:float64 = add(r2, v5)
+      compute v6
+      next r2 = v6
+    v7:float64 = together[add<0.0:float64>; 0](r3)
+    let r8:float64 = v7
+    if first
+      v9:float32 = convert(r8)
+      b1[d0] = v9
+""",
+    ),
 }  # fmt: skip
 
 

@@ -15,7 +15,7 @@ from functrax.backends.kernels.accesses import (
     coefficients,
     is_large,
 )
-from functrax.backends.kernels.ir import Done, Kernel
+from functrax.backends.kernels.ir import Done, Kernel, LoopStage
 from functrax.backends.targets import Target
 from functrax.core.scalars.scalar import MATH
 from functrax.core.types.dtypes import float32, real_dtype
@@ -173,3 +173,16 @@ def _is_column_sum(kernel: Kernel) -> bool:
     """Whether a kernel does one reduction, along columns."""
     across = kernel.vector in kernel.outer and len(kernel.stages) == 1
     return across and len(kernel.stages[0].reductions) == 1 and not kernel.stages[0].stores
+
+
+def scatter_loops(kernel: Kernel) -> None:
+    """Make inner dims of those along which a scatter may meet an element again."""
+    updates = [s for s in kernel.rows if s.serial]
+    if not updates:
+        return
+    (store,) = updates
+    free = tuple(d for d in kernel.outer if d in (store.independent or ()))
+    kernel.inner = tuple(d for d in kernel.outer if d not in free)
+    kernel.outer = free
+    if kernel.inner:
+        kernel.stages, kernel.rows = [LoopStage([], kernel.rows)], []

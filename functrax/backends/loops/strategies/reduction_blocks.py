@@ -123,7 +123,7 @@ def _of_values(stage: LoopStage, loads: Sequence[tuple[Scalar, ...]]) -> list[Re
     return [replace(x, values=y) for x, y in zip(stage.reductions, loads, strict=True)]
 
 
-def in_two(kernel: Kernel, target: Target, grain: int) -> list[tuple[Kernel, list[Rewrite]]]:
+def two_kernels(kernel: Kernel, grain: int) -> tuple[Kernel, Kernel]:
     """Blocks of the longest inner dim by themselves, then all blocks of a row together."""
     (stage,) = kernel.stages
     blocks, loads = blocks_alone(kernel, Done("block", (_longest_inner(kernel),), grain), stage)
@@ -138,6 +138,13 @@ def in_two(kernel: Kernel, target: Target, grain: int) -> list[tuple[Kernel, lis
         vector=kernel.vector if across or kernel.vector is None else unit,
         rewrites=blocks.rewrites,
     )
+    return blocks, final
+
+
+def in_two(kernel: Kernel, target: Target, grain: int) -> list[tuple[Kernel, list[Rewrite]]]:
+    """A reduction in blocks, and what the trees of both kernels are rewritten by."""
+    blocks, final = two_kernels(kernel, grain)
+    unit = blocks.outer[0]
     choose_lanes(final, target)
     shares = share(final, target)
     return [

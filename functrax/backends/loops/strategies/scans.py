@@ -24,17 +24,29 @@ from functrax.core.scalars.scalar import Scalar
 
 def scans(kernel: Kernel, target: Target) -> list[tuple[Kernel, list[Rewrite]]]:
     """A running result, in blocks if rows are few and long."""
-    rows = math.prod(kernel.extents[d] for d in kernel.outer)
-    (d,) = kernel.inner
-    long = kernel.vector == d and in_blocks(rows, kernel.extents[d])
-    if long and "block" not in kernel.off:
-        return _in_blocks(kernel, BLOCK)
+    if "block" not in kernel.off and is_long(kernel):
+        blocks, starts, last = three_kernels(kernel, BLOCK)
+        each = [Parallelize(blocks.outer[0], 1)]
+        return [
+            (blocks, [*each, *ends_of_rows(blocks, each)]),
+            (starts, []),
+            (last, [*each, *ends_of_rows(last, each)]),
+        ]
     units = share(kernel, target)
     return [(kernel, [*units, *ends_of_rows(kernel, units)])]
 
 
-def _in_blocks(kernel: Kernel, grain: int) -> list[tuple[Kernel, list[Rewrite]]]:
-    """The three kernels; two arrays for each number that is carried are appended to the operands.
+def is_long(kernel: Kernel) -> bool:
+    """Whether rows are few and long, and lie in memory as they are gone through."""
+    rows = math.prod(kernel.extents[d] for d in kernel.outer)
+    (d,) = kernel.inner
+    return kernel.vector == d and in_blocks(rows, kernel.extents[d])
+
+
+def three_kernels(kernel: Kernel, grain: int) -> tuple[Kernel, Kernel, Kernel]:
+    """The kernels of a running result in blocks.
+
+    Two arrays for each number that is carried are appended to the operands.
 
     Args:
       kernel: one scan along its one inner dim.
@@ -85,9 +97,4 @@ def _in_blocks(kernel: Kernel, grain: int) -> list[tuple[Kernel, list[Rewrite]]]
     last = replace(
         blocks, name=kernel.name, stages=[replace(stage, carries=carried)], rows=list(kernel.rows)
     )
-    each = [Parallelize(unit, 1)]
-    return [
-        (blocks, [*each, *ends_of_rows(blocks, each)]),
-        (starts, []),
-        (last, [*each, *ends_of_rows(last, each)]),
-    ]
+    return blocks, starts, last

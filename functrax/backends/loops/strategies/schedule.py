@@ -25,7 +25,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
-from functrax.backends.kernels.ir import Kernel, LoopStage
+from functrax.backends.kernels.ir import Kernel
 from functrax.backends.kernels.merge import merged
 from functrax.backends.kernels.row_buffers import keep_rows
 from functrax.backends.kernels.work import kernel_ns
@@ -34,10 +34,12 @@ from functrax.backends.loops.rewrites.apply import rewritten
 from functrax.backends.loops.rewrites.combine import Combine
 from functrax.backends.loops.rewrites.rewrite import KINDS, Rewrite
 from functrax.backends.loops.rewrites.vectorize import Narrow, Vectorize
+from functrax.backends.loops.strategies.groups import for_groups
 from functrax.backends.loops.strategies.lanes import (
     choose_lanes,
     choose_vector,
     ends_in_row,
+    scatter_loops,
     vector_innermost,
 )
 from functrax.backends.loops.strategies.parallel import share
@@ -87,6 +89,8 @@ def schedule(kernel: Kernel, target: Target, left_out: LeftOut = NOTHING) -> lis
     The second one reads what the first one writes to the operands that were appended.
     """
     kernel.off = left_out.kinds
+    if target.warp:
+        return for_groups(kernel, target)
     if kernel.tiling is not None:
         return [(kernel, tiles(kernel, kernel.tiling))]
     last = Combine(_fuses(target))
@@ -161,7 +165,7 @@ def _strategy(kernel: Kernel, target: Target) -> list[Scheduled]:
 
 def _with_lanes(kernel: Kernel, target: Target) -> Kernel:
     """The kernel with its dims merged and in order, its vector dim and its lanes."""
-    _scatter_loops(kernel)
+    scatter_loops(kernel)
     if target.strict and any(s.reductions for s in kernel.stages):
         along_row = ends_in_row(kernel)
         kernel = merged(kernel, merge_inner=False)
@@ -188,16 +192,3 @@ def _lanes(kernel: Kernel, target: Target) -> list[Rewrite]:
 def _fuses(target: Target) -> bool:
     """Whether reductions round a product once with its sum."""
     return target.has_fma and not target.strict
-
-
-def _scatter_loops(kernel: Kernel) -> None:
-    """Make inner dims of those along which a scatter may meet an element again."""
-    updates = [s for s in kernel.rows if s.serial]
-    if not updates:
-        return
-    (store,) = updates
-    free = tuple(d for d in kernel.outer if d in (store.independent or ()))
-    kernel.inner = tuple(d for d in kernel.outer if d not in free)
-    kernel.outer = free
-    if kernel.inner:
-        kernel.stages, kernel.rows = [LoopStage([], kernel.rows)], []

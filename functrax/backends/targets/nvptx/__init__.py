@@ -1,0 +1,58 @@
+"""GPUs of NVIDIA, for which LLVM writes PTX: the machine code of a virtual processor.
+
+What is known of one is its *compute capability*.  A thread computes one element at a time: there
+are no vectors in registers, and neighbouring threads read and write neighbouring elements at once.
+
+Start at :func:`target_of`.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from functrax.backends.targets.facts import Target
+from functrax.core.errors.typed import ArgumentError
+from functrax.core.records import replace
+
+#: Threads that run in step.
+WARP: Final = 32
+#: Threads of a block of which each, or each warp, has work of its own.
+BLOCK: Final = 256
+#: The compute capabilities that code is made for, as numbers: 80 is 8.0.
+CAPABILITIES: Final = (75, 80, 86, 89, 90, 100, 120)
+
+#: One thread.  ``vector_bytes`` is what it computes at once, so that kernels are scalar.
+_THREAD: Final = Target(
+    "an NVIDIA GPU",
+    folder=__name__,
+    triple="nvptx64-nvidia-cuda",
+    warp=WARP,
+    largest_group=1024,
+    row_points=8,
+    vector_bytes=4,
+    registers=255,
+    shuffled_bytes=4,
+    cache_line=128,
+    least_lanes=1,
+    functions=frozenset(("fma", "float16")),
+)
+
+
+def target_of(capability: int) -> Target:
+    """The target of GPUs of a compute capability.
+
+    PTX for a chip runs on later ones, too: one that is not known gets what the newest known one
+    before it takes.
+
+    Raises:
+      ArgumentError: the chip is older than the oldest one that code is made for.
+    """
+    known = [x for x in CAPABILITIES if x <= capability]
+    if not known:
+        raise ArgumentError(
+            "a GPU of a compute capability that no code is made for",
+            got=f"{capability // 10}.{capability % 10}",
+            fix=f"use one of {CAPABILITIES[0] // 10}.{CAPABILITIES[0] % 10} or more",
+        )
+    name = f"sm_{known[-1]}"
+    return replace(_THREAD, name=name, identity=name, cpu=name)

@@ -78,7 +78,7 @@ def emit_kernel(tree: Function, contract: bool = True) -> Emitted:
     called = "\n".join(nodes.calls.texts.values())
     fence = ["  fence seq_cst"] if stores.streams else []
     parts = [
-        _definitions(text + called),
+        definitions(text + called),
         called,
         f"define void @{NAME}(ptr %buffers, ptr %numbers, i64 %begin, i64 %end) nounwind {{",
         "entry:",
@@ -94,7 +94,7 @@ def emit_kernel(tree: Function, contract: bool = True) -> Emitted:
     return Emitted(lines, tuple(w.numbers), tuple(w.functions.items()))
 
 
-def _definitions(text: str) -> str:
+def definitions(text: str) -> str:
     """The functions of exact arithmetic that a text calls."""
     if FMA not in text and REMAINDER not in text:
         return ""

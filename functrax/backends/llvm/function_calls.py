@@ -48,17 +48,19 @@ class FunctionCalls:
     Args:
       nodes: of the kernel.
       points: how many points its loops have.
+      modules: whether functions may have modules of their own.
 
     Attributes:
       texts: of the functions of floats that were called, by name.
     """
 
-    def __init__(self, nodes: Iterable[Scalar], points: int) -> None:
+    def __init__(self, nodes: Iterable[Scalar], points: int, modules: bool = True) -> None:
         functions = [node for node in nodes if node.op in EXPANSIONS or node.op == THREEFRY]
         most = IN_PLACE if points >= MANY_POINTS else FEW_IN_PLACE
         count = Counter((node.op, node.dtype) for node in functions)
         self._kinds = {kind for kind, n in count.items() if n > most}
-        self._calls_bits = count[THREEFRY, dtypes.uint32] > 1 and points < MANY_POINTS
+        often = count[THREEFRY, dtypes.uint32] > 1
+        self._calls_bits = modules and often and points < MANY_POINTS
         self._expanded: dict[Scalar, tuple[Scalar, ...]] = {}
         self.texts: dict[str, str] = {}
 

@@ -38,7 +38,8 @@ class Nodes:
         self.writer = writer
         self.loads = loads
         self.contract = contract
-        self.calls = FunctionCalls(writer.kernel.nodes(), writer.kernel.points)
+        kernel = writer.kernel
+        self.calls = FunctionCalls(kernel.nodes(), kernel.points, modules=kernel.group == 0)
         self.lanes = Lanes(writer, self)
 
     def value(self, root: Scalar) -> Known:

@@ -8,7 +8,7 @@ Start at :meth:`Statements.write`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any, ClassVar, TypeAlias
 
 from functrax.backends.kernels.accesses import coefficient
 from functrax.backends.kernels.ir import Store
@@ -20,6 +20,9 @@ from functrax.backends.llvm.tile_rows import Tiles
 from functrax.backends.llvm.writer import Names, Writer
 from functrax.backends.loops import tree
 from functrax.core.scalars.scalar import Scalar
+
+#: Writes one statement, with what writes all of them.
+Write: TypeAlias = "Callable[[Any, Any], None]"
 
 
 class Statements:
@@ -39,7 +42,7 @@ class Statements:
     def write(self, body: tree.Body) -> None:
         """Write statements into the innermost level."""
         for statement in body:
-            _WRITTEN[type(statement)](self, statement)
+            self.WRITTEN[type(statement)](self, statement)
 
     # ---- loops ----------------------------------------------------------------------------------
 
@@ -178,18 +181,18 @@ class Statements:
         count = w.lanes if prefetch.count is None else prefetch.count
         self.memory.prefetch_lines(pointer, count * dtype.itemsize, level, prefetch.write)
 
-
-_WRITTEN: Final[dict[type, Callable[[Statements, Any], None]]] = {
-    tree.Loop: Statements._loop,
-    tree.While: Statements._while,
-    tree.Bind: Statements._bind,
-    tree.If: Statements._if,
-    tree.Tile: Statements._tile,
-    tree.TileSum: Statements._tile_call,
-    tree.TurnTile: Statements._tile_call,
-    tree.Let: Statements._let,
-    tree.Running: Statements._running,
-    tree.Prefetch: Statements._prefetch,
-    tree.Poll: lambda self, _: self.writer.look(),
-    Store: lambda self, s: self.stores.store(s),
-}
+    #: How each kind of statement is written.
+    WRITTEN: ClassVar[dict[type, Write]] = {
+        tree.Loop: _loop,
+        tree.While: _while,
+        tree.Bind: _bind,
+        tree.If: _if,
+        tree.Tile: _tile,
+        tree.TileSum: _tile_call,
+        tree.TurnTile: _tile_call,
+        tree.Let: _let,
+        tree.Running: _running,
+        tree.Prefetch: _prefetch,
+        tree.Poll: lambda self, _: self.writer.look(),
+        Store: lambda self, s: self.stores.store(s),
+    }

@@ -19,7 +19,7 @@ import ctypes
 import os
 import sys
 from contextlib import ExitStack, nullcontext
-from functools import cache
+from functools import cache, partial
 from importlib.machinery import PathFinder
 from types import SimpleNamespace
 from typing import Any, Final
@@ -44,6 +44,9 @@ SIGNATURES: Final[dict[str, tuple[Any, ...]]] = {
     "LLVMPY_GetHostCPUFeatures": (_I, _OUT),
     "LLVMPY_GetTargetFromTriple": (_P, _S, _OUT),
     "LLVMPY_CreateTargetMachine": (_P, _P, _S, _S, _S, _I, _S, _S, _I, _I, _S),
+    "LLVMPY_CreateTargetMachineData": (_P, _P),
+    "LLVMPY_CopyStringRepOfTargetData": (None, _P, _OUT),
+    "LLVMPY_DisposeTargetData": (None, _P),
     "LLVMPY_ContextCreate": (_P,),
     "LLVMPY_ContextDispose": (None, _P),
     "LLVMPY_ParseAssembly": (_P, _P, _S, _OUT),
@@ -154,6 +157,14 @@ class Library:
         if not machine:
             raise RuntimeError("LLVM makes no target machine")
         return machine
+
+    def data_layout(self, machine: int) -> str:
+        """How a machine's types lie in memory, as modules for it say that."""
+        data = self._llvm.CreateTargetMachineData(machine)
+        try:
+            return self._text(partial(self._llvm.CopyStringRepOfTargetData, data))
+        finally:
+            self._llvm.DisposeTargetData(data)
 
     def compiled(self, machine: int, text: str, as_object: bool = True) -> bytes:
         """A module as an object file, or as assembly.

@@ -1,0 +1,237 @@
+"""Statements of a thread of a GPU: its unit of the grid, its part of a group's loops, and what the
+threads of a group put together.
+
+A group is one thread, one *warp* of 32 threads that run in step, or a whole *block* of several
+warps.  Threads of a warp give each other values by shuffles; warps of a block by shared memory,
+with barriers around.  The order in which values are put together depends on the group's size alone.
+
+Start at :class:`ThreadStatements`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Final
+
+import numpy as np
+
+from functrax.backends.llvm.addresses import memory_type
+from functrax.backends.llvm.nodes import Nodes
+from functrax.backends.llvm.statements import Statements, Write
+from functrax.backends.llvm.templates import llvm_type
+from functrax.backends.llvm.writer import Writer
+from functrax.backends.loops import tree
+from functrax.backends.targets.nvptx import WARP
+from functrax.core.prims.lowered_reductions import Reduction
+from functrax.core.scalars.scalar import Scalar
+
+_SREG: Final = "llvm.nvvm.read.ptx.sreg"
+_BARRIER: Final = "call void @llvm.nvvm.barrier0()"
+
+
+class ThreadWriter(Writer):
+    """The text of what one thread does."""
+
+    def __init__(self, kernel: tree.Function) -> None:
+        super().__init__(kernel)
+        #: Definitions of shared memory.
+        self.shared: list[str] = []
+        self._registers: set[str] = set()
+
+    def look(self) -> None:
+        """A kernel of a GPU is not interrupted."""
+
+    def register(self, name: str) -> str:
+        """A special register: ``tid``, ``ntid`` or ``ctaid``, along the first axis."""
+        if name not in self._registers:
+            self._registers.add(name)
+            self.header.append(f"  %{name} = call i32 @{_SREG}.{name}.x()")
+        return f"%{name}"
+
+    def of_thread(self, name: str) -> str:
+        """A number of a thread: in its warp, ``lane``; of its warp, ``warp``; in its group,
+        ``member``.
+        """
+        if name == "member":
+            group = self.kernel.group
+            return self.of_thread("lane") if group <= WARP else self.register("tid")
+        if name not in self._registers:
+            self._registers.add(name)
+            how = f"and i32 {self.register('tid')}, {WARP - 1}"
+            if name == "warp":
+                how = f"lshr i32 {self.register('tid')}, {WARP.bit_length() - 1}"
+            self.header.append(f"  %{name} = {how}")
+        return f"%{name}"
+
+    def unit(self) -> str:
+        """The number of the thread's unit."""
+        block = self.line(f"zext i32 {self.register('ctaid')} to i64")
+        group = self.kernel.group
+        if group > WARP:
+            return block
+        size = self.line(f"zext i32 {self.register('ntid')} to i64")
+        first = self.line(f"mul nuw nsw i64 {block}, {size}")
+        thread = self.line(f"zext i32 {self.register('tid')} to i64")
+        thread = self.line(f"add nuw nsw i64 {first}, {thread}")
+        if group == 1:
+            return thread
+        return self.line(f"lshr i64 {thread}, {group.bit_length() - 1}")
+
+    def shared_array(self, element: str, count: int) -> str:
+        """The name of an array in the memory that the threads of a block share."""
+        name = f"@{self.kernel.name}.shared{len(self.shared)}"
+        self.shared.append(
+            f"{name} = internal addrspace(3) global [{count} x {element}] undef, align 16"
+        )
+        return name
+
+
+class ThreadNodes(Nodes):
+    """Writes the computations of a thread."""
+
+    writer: ThreadWriter
+
+    def _compute(self, node: Scalar) -> None:
+        if node.op == "together":
+            self._together(node)
+        elif node.op == "first":
+            w = self.writer
+            w.know(id(node), w.line(f"icmp eq i32 {w.of_thread('member')}, 0", 0), False, 0)
+        else:
+            super()._compute(node)
+
+    # ---- what threads put together --------------------------------------------------------------
+
+    def _together(self, node: Scalar) -> None:
+        """Know the values that a node and its siblings are: what all threads of the group have."""
+        w = self.writer
+        how, _ = node.attr
+        values = list(node.args)
+        distance = 1
+        while distance < min(w.kernel.group, WARP):
+            others = [self._shuffled(x, distance) for x in values]
+            values = self._combined(how, values, others)
+            distance *= 2
+        if w.kernel.group > WARP:
+            values = self._across_warps(how, values)
+        level = len(w.levels) - 1
+        for n, x in enumerate(values):
+            sibling = w.builder.node("together", x.dtype, node.args, (how, n))
+            w.know(id(sibling), w.operand(x).name, False, level)
+
+    def _combined(self, how: Reduction, left: list[Scalar], right: list[Scalar]) -> list[Scalar]:
+        found = how.combine(self.writer.builder, tuple(left), tuple(right))
+        for x in found:
+            self.value(x)
+        return list(found)
+
+    def _across_warps(self, how: Reduction, values: list[Scalar]) -> list[Scalar]:
+        """What the warps of a block have, put together by each thread in the order of the warps."""
+        w = self.writer
+        warps = w.kernel.group // WARP
+        arrays = [w.shared_array(memory_type(x.dtype), warps) for x in values]
+        first = w.line(f"icmp eq i32 {w.of_thread('lane')}, 0")
+        label = w.open_branch()
+        for x, array in zip(values, arrays, strict=True):
+            element, level = memory_type(x.dtype), len(w.levels) - 1
+            name = self.loads.memory.to_memory(w.operand(x).name, x.dtype, 1, level)
+            place = self._place(array, element, warps, w.of_thread("warp"))
+            w.do(f"store {element} {name}, ptr addrspace(3) {place}")
+        w.close_branch(label, first)
+        w.do(_BARRIER)
+        found: list[Scalar] = []
+        for warp in range(warps):
+            mine = []
+            for x, array in zip(values, arrays, strict=True):
+                element = memory_type(x.dtype)
+                place = self._place(array, element, warps, str(warp))
+                name = w.line(f"load {element}, ptr addrspace(3) {place}")
+                level = len(w.levels) - 1
+                mine.append(self._leaf(x.dtype, self._from_memory(name, x.dtype, level)))
+            found = self._combined(how, found, mine) if found else mine
+        w.do(_BARRIER)
+        return found
+
+    def _from_memory(self, name: str, dtype: np.dtype[Any], level: int) -> str:
+        return self.loads.memory.from_memory(name, dtype, False, level)
+
+    def _place(self, array: str, element: str, count: int, index: str) -> str:
+        text = f"getelementptr [{count} x {element}], ptr addrspace(3) {array}, i32 0, i32 {index}"
+        return self.writer.line(text)
+
+    def _leaf(self, dtype: np.dtype[Any], name: str) -> Scalar:
+        """A leaf that stands for a value of this thread, here."""
+        w = self.writer
+        leaf = w.builder.node("acc", dtype, (), ("thread", w.count()))
+        w.know(id(leaf), name, False, len(w.levels) - 1)
+        return leaf
+
+    def _shuffled(self, x: Scalar, distance: int) -> Scalar:
+        """What the thread has whose number in the warp differs in one bit."""
+        w, dtype = self.writer, x.dtype
+        name = w.operand(x).name
+        type_ = llvm_type(dtype, 1)
+        bits = 8 * dtype.itemsize if dtype != np.bool_ else 1
+        if dtype.kind == "f" and dtype.itemsize > 2:
+            name = w.line(f"bitcast {type_} {name} to i{bits}")
+        words = []
+        for k in range(-(-bits // 32)):
+            word = name
+            if bits > 32:
+                word = w.line(f"lshr i{bits} {name}, {32 * k}") if k else name
+                word = w.line(f"trunc i{bits} {word} to i32")
+            elif bits < 32:
+                word = w.line(f"zext i{bits} {name} to i32")
+            given = f"i32 -1, i32 {word}, i32 {distance}, i32 {WARP - 1}"
+            words.append(w.line(f"call i32 @llvm.nvvm.shfl.sync.bfly.i32({given})"))
+        name = words[0]
+        if bits > 32:
+            low, high = (w.line(f"zext i32 {word} to i64") for word in words)
+            high = w.line(f"shl i64 {high}, 32")
+            name = w.line(f"or i64 {low}, {high}")
+        elif bits < 32:
+            name = w.line(f"trunc i32 {name} to i{bits}")
+        if dtype.kind == "f" and dtype.itemsize > 2:
+            name = w.line(f"bitcast i{bits} {name} to {type_}")
+        return self._leaf(dtype, name)
+
+
+class ThreadStatements(Statements):
+    """Writes what a thread does of a kernel."""
+
+    writer: ThreadWriter
+
+    def _shared_loop(self, loop: tree.Loop) -> None:
+        if loop.kind == "grid":
+            self._unit(loop)
+        elif loop.kind == "group":
+            self._part(loop)
+        else:
+            self._loop(loop)
+
+    def _unit(self, loop: tree.Loop) -> None:
+        """What is done for the thread's unit, if there is one for it."""
+        w = self.writer
+        end = self._name(loop.end)
+        unit = w.unit()
+        inside = w.line(f"icmp slt i64 {unit}, {end}")
+        label = w.open_branch()
+        w.define_dim(loop.dim, unit)
+        self.write(loop.body)
+        w.close_branch(label, inside)
+
+    def _part(self, loop: tree.Loop) -> None:
+        """A thread's steps of a loop that its group shares, beside those of its neighbours."""
+        w = self.writer
+        low, high = self._name(loop.begin), self._name(loop.end)
+        first = self._first(loop.carries)
+        member = w.line(f"zext i32 {w.of_thread('member')} to i64")
+        low = w.line(f"add nsw i64 {low}, {member}")
+        names = w.open_loop(low, first)
+        w.define_dim(loop.dim, w.loop_index())
+        self._know([c.acc for c in loop.carries], loop.carries, names)
+        self.write(loop.body)
+        new = self._new(loop.carries)
+        names = w.close_loop(str(w.kernel.group), high, new, maybe_empty=True)
+        self._know([c.result for c in loop.carries], loop.carries, names)
+
+    WRITTEN: ClassVar[dict[type, Write]] = {**Statements.WRITTEN, tree.Loop: _shared_loop}

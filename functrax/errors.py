@@ -27,6 +27,7 @@ from functrax.core.errors.typed import (
     MissingRuleError as MissingRuleError,
     NonConcreteBooleanIndexError as NonConcreteBooleanIndexError,
     NonFiniteError as NonFiniteError,
+    OutOfDeviceMemory as OutOfDeviceMemory,
     ParseError as ParseError,
     PyTreeError as PyTreeError,
     ReferenceUseError as ReferenceUseError,

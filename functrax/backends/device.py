@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from importlib import import_module
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
@@ -40,6 +41,11 @@ class Device(ABC):
         """What kind of device it is, in a word."""
         return self.platform
 
+    @property
+    def compiler(self) -> Any:
+        """The device whose compiler shows how programs are compiled."""
+        return device_of("llvm")
+
     @abstractmethod
     def compile(self, jaxpr: Jaxpr) -> Executable:
         """Prepare a program without constants for running."""
@@ -55,8 +61,18 @@ class Device(ABC):
         return f"{self.platform}:{self.id}"
 
 
+#: The modules that register devices when they are first wanted.
+_LATER: Final = {"cuda": "functrax.backends.cuda.device"}
+
+
+class _Devices(dict[str, Device]):
+    def __missing__(self, backend: str) -> Device:
+        import_module(_LATER[backend])
+        return self[backend]
+
+
 #: By the value of the option ``backend``.
-_devices: dict[str, Device] = {}
+_devices: Final = _Devices()
 
 
 def register(backend: str, device: Device) -> None:

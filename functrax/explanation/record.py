@@ -12,7 +12,7 @@ import os
 from collections.abc import Mapping
 from typing import Literal
 
-from functrax.backends.compilation.codegen import KernelCode
+from functrax.backends.compilation.codegen import DeviceKernelCode, KernelCode
 from functrax.backends.compilation.compiler import CompiledProgram
 from functrax.backends.cost import moving_ns
 from functrax.backends.executables.memory_plan import plan_text
@@ -23,7 +23,6 @@ from functrax.backends.executables.program import (
     instruction_cost,
 )
 from functrax.backends.loops.text import kernel_text
-from functrax.backends.machine_code.code_generator import generator
 from functrax.backends.targets import target
 from functrax.core.errors.source import SourceLine
 from functrax.core.errors.typed import ArgumentError
@@ -114,7 +113,7 @@ class KernelFacts:
     writes: tuple[Access, ...]
     flops: int
     transcendentals: int
-    codes: tuple[KernelCode, ...] = field(repr=False)
+    codes: tuple[KernelCode | DeviceKernelCode, ...] = field(repr=False)
     instructions: tuple[Instruction, ...] = field(repr=False)
     measured: Measurement | None = None
     bytes_staged: int = 0
@@ -172,17 +171,12 @@ class KernelFacts:
     @property
     def llvm(self) -> str:
         """LLVM IR of the kernel and of the functions that it calls, as text."""
-        return "\n".join(self._modules())
+        return "\n".join(dict.fromkeys(x for code in self.codes for x in code.modules()))
 
     @property
     def assembly(self) -> str:
-        """Assembly for this processor, as text; made when it is asked for."""
-        return "\n".join(map(generator().assembly, self._modules()))
-
-    def _modules(self) -> list[str]:
-        """The texts of its machine code, each once."""
-        texts = [t for c in self.codes for t in (c.emitted.text, *dict(c.emitted.calls).values())]
-        return list(dict.fromkeys(texts))
+        """Assembly for the processor, PTX for a GPU, as text; made when it is asked for."""
+        return "\n".join(dict.fromkeys(x for code in self.codes for x in code.assembly()))
 
 
 @record

@@ -37,6 +37,7 @@ from functrax.backends.passes.groups import contraction, fused
 from functrax.backends.passes.rewrites import Rewrites
 from functrax.backends.reference.deferred import Deferred
 from functrax.backends.reference.reference_device import rule_of
+from functrax.backends.targets import target
 from functrax.core.ir.jaxpr import Atom, Eqn, Jaxpr, Literal
 from functrax.core.prims.control import Choice, ScanLoop, WhileLoop
 from functrax.core.prims.identity import OptimizationBarrier
@@ -229,8 +230,11 @@ class Assembly:
 
         name = eqn.params["name"] if eqn.primitive is contraction else eqn.primitive.name
         inputs, outputs = self._operands(eqn.invars), self._results(eqn)
-        launches: Sequence[Instruction] | None
-        launches = library_launches(self.builder, eqn, inputs, outputs)
+        launches: Sequence[Instruction] | None = (
+            None  # whose functions read and write memory of the host
+        )
+        if not target().warp:
+            launches = library_launches(self.builder, eqn, inputs, outputs)
         if launches is None:
             into = eqn.primitive.reference_into is not None
             function = _writing_call(eqn) if into else _reference_call(eqn)

@@ -34,6 +34,7 @@ from functrax.core.records import record, replace
 
 if TYPE_CHECKING:
     from functrax.backends.gemm.shared_arrays import Arrays
+    from functrax.backends.ptx.code import DeviceCode
 
 
 @record
@@ -59,6 +60,14 @@ class KernelCode:
     cost: int
     in_place: tuple[tuple[int, int], ...] = ()
     arrays: Arrays = ((), ())
+
+    def modules(self) -> list[str]:
+        """Its LLVM IR and that of the functions that it calls."""
+        return modules(self.emitted)
+
+    def assembly(self) -> list[str]:
+        """The same as assembly."""
+        return [generator().assembly(text) for text in self.modules()]
 
     def launch(self, inputs: tuple[int, ...], outputs: tuple[int, ...]) -> Launch:
         """The instruction that runs it on some slots; the machine code is made now."""
@@ -94,8 +103,8 @@ class GroupCode:
 
     temporaries: tuple[Operand, ...]
     copies: tuple[tuple[int, int], ...]
-    kernels: tuple[KernelCode, ...]
-    fill: KernelCode | None = None
+    kernels: tuple[KernelCode | DeviceKernelCode, ...]
+    fill: KernelCode | DeviceKernelCode | None = None
 
 
 def group_code(eqn: Eqn) -> GroupCode | Refusal:
@@ -121,20 +130,74 @@ def group_code(eqn: Eqn) -> GroupCode | Refusal:
     return GroupCode(temporaries, lowered.copies, tuple(codes), fill)
 
 
-def kernel_codes(kernel: Kernel) -> list[KernelCode]:
+@record
+class DeviceKernelCode:
+    """A kernel of a GPU ready to be launched.
+
+    Args:
+      kernel: what it computes, and its schedule.
+      units: how many units of work groups of threads share.
+      code: its PTX.
+      cost: estimated nanoseconds on one thread of the host.
+      in_place: pairs (written, read) of arrays that may share memory, by their numbers in it.
+      arrays: the numbers of the group's arrays that it reads, and of those that it writes.
+    """
+
+    kernel: Kernel
+    units: int
+    code: DeviceCode
+    cost: int
+    in_place: tuple[tuple[int, int], ...] = ()
+    arrays: Arrays = ((), ())
+
+    def modules(self) -> list[str]:
+        """Its LLVM IR."""
+        return [self.code.llvm]
+
+    def assembly(self) -> list[str]:
+        """Its PTX."""
+        return [self.code.ptx]
+
+    def launch(self, inputs: tuple[int, ...], outputs: tuple[int, ...]) -> Launch:
+        """The instruction that runs it on some slots."""
+        return Launch(
+            id(self.code),
+            self.kernel.name,
+            inputs,
+            outputs,
+            self.code.numbers,
+            self.units,
+            self.cost,
+            aliases=tuple([(j - len(inputs), i) for j, i in self.in_place if i < len(inputs) <= j]),
+            owner=self.code,
+        )
+
+
+def kernel_codes(kernel: Kernel) -> list[KernelCode | DeviceKernelCode]:
     """The code of a kernel, which may be several that run one after the other."""
-    codes = []
+    codes: list[KernelCode | DeviceKernelCode] = []
     for part, tree in run_stage(SCHEDULE, kernel, kernel.name):
         codes.append(_kernel_code(part, tree))
     return codes
 
 
-def _kernel_code(kernel: Kernel, tree: Function) -> KernelCode:
+def _kernel_code(kernel: Kernel, tree: Function) -> KernelCode | DeviceKernelCode:
     """The code of a kernel that is scheduled."""
+    if tree.group:
+        return _device_kernel_code(kernel, tree)
     emitted: Emitted = run_stage(EMIT, tree, kernel.name)
     _, (code, *calls) = run_stage(MACHINE_CODE, (kernel.name, emitted), kernel.name)
     cost, in_place = kernel_ns(kernel, target()), overwrites(kernel, tree)
     return KernelCode(kernel, tree.units, emitted, code, tuple(calls), cost, in_place)
+
+
+def _device_kernel_code(kernel: Kernel, tree: Function) -> DeviceKernelCode:
+    from functrax.backends.ptx.code import device_code  # which only GPUs need
+
+    machine = target()
+    in_place = overwrites(kernel, tree) if tree.group == 1 else ()
+    code = device_code(tree, machine, not options.strict)
+    return DeviceKernelCode(kernel, tree.units, code, kernel_ns(kernel, machine), in_place)
 
 
 def _runs(kernel: Kernel, places: Sequence[int]) -> list[Callable[[], None]]:

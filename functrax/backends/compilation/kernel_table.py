@@ -79,7 +79,8 @@ class KernelTable:
         """The code of an equation, which equal ones share; of a group kept with its program."""
         known: dict[Any, Any]
         if isinstance(eqn.primitive, Group):
-            known, how = eqn.params["jaxpr"].memo, (options.strict, options.strict_tiles)
+            known = eqn.params["jaxpr"].memo
+            how = (options.backend, options.strict, options.strict_tiles)
             key: Hashable = (
                 eqn.primitive,
                 *how,

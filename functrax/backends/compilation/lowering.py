@@ -85,6 +85,8 @@ def without_schedules() -> frozenset[str]:
 def _contraction(eqn: Eqn, runs: Any) -> LoweredGroup | Refusal:
     """A sum of products: tiles of it, else loops if they are few, else a host call."""
     jaxpr: Jaxpr = eqn.params["jaxpr"]
+    if target().warp:
+        return _group(eqn)
     if (not options.strict or options.strict_tiles) and not has_few_parts(jaxpr):
         tiles = _tiles(jaxpr, eqn.params["name"], runs, not is_small(jaxpr))
         if isinstance(tiles, LoweredGroup):

@@ -59,14 +59,24 @@ def run(
         put_off = defer(values)
         if put_off is not None:
             return put_off
+    found = run_compiled(primitive, values, params, compile_)
+    if found is None:
+        dense = [x if isinstance(x, np.generic) else np.asarray(x, order="C") for x in values]
+        return reference(primitive, dense, params)  # as a compiled program would call it
+    return found if primitive.multiple_results else found[0]
+
+
+def run_compiled(
+    primitive: Primitive,
+    values: Sequence[Any],
+    params: dict[str, Any],
+    compile_: Callable[[Jaxpr], Executable],
+) -> list[Any] | None:
+    """The results of an operation as a program; None if the compiler has no code for it."""
     inputs: list[Any] = []
     key = _operation(primitive, params, values, inputs)
     executable = _executable(key, compile_, compile_context())
-    if executable is None:
-        dense = [x if isinstance(x, np.generic) else np.asarray(x, order="C") for x in values]
-        return reference(primitive, dense, params)  # as a compiled program would call it
-    out = executable(inputs)
-    return out if primitive.multiple_results else out[0]
+    return None if executable is None else executable(inputs)
 
 
 def is_compiled(primitive: Primitive, avals: Sequence[ShapedArray], params: dict[str, Any]) -> bool:

@@ -8,7 +8,7 @@ the arena.
 
 Runs share nothing, so one executable may run in several threads at once.
 
-Start at :meth:`Executable.__call__`, then :meth:`_Run.program`.
+Start at :meth:`Executable.__call__`, then :meth:`ProgramRun.program`.
 """
 
 from __future__ import annotations
@@ -48,6 +48,7 @@ _KERNEL: Final = ctypes.CFUNCTYPE(
     ctypes.c_int64,
     ctypes.c_int64,
 )
+_BOOL: Final = np.dtype(np.bool_)
 #: Addresses of a program's slots.
 Frame = list[int]
 #: Called in place of each instruction with views of what it reads and writes; the last argument
@@ -115,7 +116,7 @@ class Executable:
         kept = _read_inputs(program, values, frame)
         results = _results(program, values, kept, donated, frame)
         arena = pool.allocate(program.arena) if program.arena else None
-        run = _Run((arena, kept, results), program, events, self.observer)
+        run = ProgramRun((arena, kept, results), program, events, self.observer)
         run.prepare(program, frame, arena.address if arena else NOWHERE)
         run.program(program, frame)
         return results
@@ -183,13 +184,11 @@ def bound_kernel(x: Launch, places: Sequence[int]) -> Callable[[int, int], None]
     return lambda begin, end: function(first, params, begin, end)
 
 
-def _copy(target: int, source: int, nbytes: int) -> None:
-    if target != source and nbytes:
-        ctypes.memmove(target, source, nbytes)
+class ProgramRun:
+    """One run of a program; ``owner`` keeps all of its memory alive.
 
-
-class _Run:
-    """One run of a program; ``owner`` keeps all of its memory alive."""
+    What it does with memory are methods, for programs of other devices.
+    """
 
     __slots__ = ("_events", "_numbers", "_observer", "_owner")
 
@@ -213,7 +212,21 @@ class _Run:
             if slot.offset >= 0:
                 frame[n] = arena + slot.offset
             elif slot.value is not None:
-                frame[n] = slot.value.ctypes.data if slot.nbytes else NOWHERE
+                frame[n] = self.constant(slot)
+
+    def constant(self, slot: Slot) -> int:
+        """Where a constant is."""
+        assert slot.value is not None
+        return slot.value.ctypes.data if slot.nbytes else NOWHERE
+
+    def copy(self, target: int, source: int, nbytes: int) -> None:
+        """Copy memory."""
+        if target != source and nbytes:
+            ctypes.memmove(target, source, nbytes)
+
+    def number(self, address: int, dtype: np.dtype[Any]) -> Any:
+        """A number that decides what is done next."""
+        return view_memory(address, (), dtype, self)[()]
 
     def program(self, program: RuntimeProgram, frame: Frame) -> None:
         """Run a program whose inputs and outputs have got their addresses."""
@@ -229,7 +242,7 @@ class _Run:
             if self._observer is not None:
                 self._observed(self._observer, run[0], program.slots, frame, place)
             elif len(run) > 1:
-                self._launches(run, frame)
+                self.launches(run, frame)
             else:
                 self._instruction(run[0], program.slots, frame, place)
             if self._events is not None:
@@ -253,18 +266,22 @@ class _Run:
     def _instruction(self, x: Instruction, slots: Sequence[Slot], frame: Frame, place: int) -> None:
         match x:
             case Launch():
-                self._launches([x], frame)
+                self.launches([x], frame)
             case HostCall():
-                inputs = self._views(x.inputs, slots, frame, readonly=True)
-                adapter(x)(inputs, self._views(x.outputs, slots, frame, readonly=False))
+                self.host_call(x, slots, frame)
             case CopyInstruction():
-                _copy(frame[x.target], frame[x.source], slots[x.source].nbytes)
+                self.copy(frame[x.target], frame[x.source], slots[x.source].nbytes)
             case CondInstruction():
                 self._cond(x, slots, frame, place)
             case _:
-                _LoopRun(self, x, slots, frame, place).run()
+                _Loop(self, x, slots, frame, place).run()
 
-    def _launches(self, run: Sequence[Any], frame: Frame) -> None:
+    def host_call(self, x: HostCall, slots: Sequence[Slot], frame: Frame) -> None:
+        """Call a function of NumPy arrays."""
+        inputs = self._views(x.inputs, slots, frame, readonly=True)
+        adapter(x)(inputs, self._views(x.outputs, slots, frame, readonly=False))
+
+    def launches(self, run: Sequence[Any], frame: Frame) -> None:
         """The launches of a run, whose units threads share: of several by estimated time."""
         kernels = [bound_kernel(x, [frame[s] for s in (*x.inputs, *x.outputs)]) for x in run]
         if len(run) == 1:
@@ -287,7 +304,7 @@ class _Run:
         thread_pool.parallel_for(some, cost, 1, cost)
 
     def _cond(self, x: CondInstruction, slots: Sequence[Slot], frame: Frame, place: int) -> None:
-        index = int(view_memory(frame[x.index], (), slots[x.index].dtype, self))
+        index = int(self.number(frame[x.index], slots[x.index].dtype))
         branch = x.branches[min(max(index, 0), len(x.branches) - 1)]
         inner = self.inner_frame(branch, [frame[s] for s in x.operands], place)
         self.inner(branch, inner, [frame[s] for s in x.outputs])
@@ -308,14 +325,14 @@ class _Run:
                 frame[place] = targets[n]
         self.program(program, frame)
         for n, place in enumerate(program.outputs):
-            _copy(targets[n], frame[place], slots[place].nbytes)
+            self.copy(targets[n], frame[place], slots[place].nbytes)
 
 
-class _LoopRun:
+class _Loop:
     """A run of a loop: where the parts of its carry are now, and where they go next."""
 
     def __init__(
-        self, run: _Run, x: LoopInstruction, slots: Sequence[Slot], frame: Frame, place: int
+        self, run: ProgramRun, x: LoopInstruction, slots: Sequence[Slot], frame: Frame, place: int
     ) -> None:
         self._run, self._x, self._slots, self._frame = run, x, slots, frame
         space, count = workspace(x, slots), len(x.carry)
@@ -330,7 +347,7 @@ class _LoopRun:
                 self._move(k, self._first[k])
 
     def _move(self, k: int, target: int) -> None:
-        _copy(target, self._now[k], self._sizes[k])
+        self._run.copy(target, self._now[k], self._sizes[k])
         self._now[k] = target
 
     def run(self) -> None:
@@ -350,7 +367,7 @@ class _LoopRun:
             for slot, address in zip(x.cond.inputs[len(x.cond_consts) :], self._now):
                 test[slot] = address
             run.inner(x.cond, test, [self._cell])
-            if not ctypes.c_bool.from_address(self._cell).value:
+            if not run.number(self._cell, _BOOL):
                 return
             places = zip(self._first, self._second, self._now)
             self._step(body, [b if now == a else a for a, b, now in places])

@@ -180,6 +180,10 @@ class MachineCodeError(FunctraxError, RuntimeError):
     """Machine code of a kernel that cannot be loaded into this process."""
 
 
+class OutOfDeviceMemory(FunctraxError, MemoryError):  # noqa: N818, the name that CUDA gives it
+    """A device has not as much memory as an array needs."""
+
+
 class VerificationError(FunctraxError):
     """A jaxpr breaks a rule of the language."""
 

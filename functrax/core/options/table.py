@@ -323,8 +323,8 @@ OPTIONS: Final[dict[str, Option]] = {
             "backend",
             "choice",
             "llvm",
-            "What runs programs: machine code made by LLVM, or interpreted NumPy.",
-            choices=("llvm", "interp"),
+            "What runs programs: machine code made by LLVM, interpreted NumPy, or a GPU.",
+            choices=("llvm", "interp", "cuda"),
         ),
         Option(
             "eager",

@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from functrax.backends.compilation.compiler import CompiledProgram
-from functrax.backends.cpu import CpuDevice
 from functrax.backends.device import Device, current_device
 from functrax.backends.passes.fusion.kernel_groups import nbytes
 from functrax.backends.passes.groups import Group
@@ -157,7 +156,7 @@ class Lowered(StagedFunction):
                 fix="device_assignment=None",
             )
         with monitoring.timed(monitoring.COMPILE, self.name):
-            return Compiled(self, CpuDevice().compiled(self.jaxpr))
+            return Compiled(self, current_device().compiler.compiled(self.jaxpr))
 
 
 @record(eq=False)

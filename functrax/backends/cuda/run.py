@@ -1,0 +1,152 @@
+"""Runs of programs on a GPU.
+
+Programs are those of the CPU's executor, of which :class:`DeviceRun` is a kind: slots are addresses
+of the device, kernels are launched there, and what the host computes (functions of NumPy and
+LAPACK) gets copies of its operands.
+
+Start at :class:`DeviceExecutable`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from functrax.backends.cuda.array import Allocation, DeviceArray
+from functrax.backends.cuda.driver import Driver
+from functrax.backends.executables.program import HostCall, RuntimeProgram, Slot
+from functrax.backends.executables.program_inputs import adapter, dense_array, input_count_error
+from functrax.backends.ptx.code import DeviceCode
+from functrax.backends.runtime.executor import Frame, ProgramRun
+
+Array = np.ndarray[Any, Any]
+
+
+class DeviceExecutable:
+    """A program that can be called.
+
+    Args:
+      program: the program.
+      driver: of the device that it runs on.
+    """
+
+    def __init__(self, program: RuntimeProgram, driver: Driver) -> None:
+        self.program, self.driver = program, driver
+        #: Constants of the program and of those inside it, on the device.
+        self.constants: dict[int, DeviceArray] = {}
+        #: Kernels that were loaded, by their code.
+        self.kernels: dict[int, Any] = {}
+
+    def __call__(self, values: Sequence[Any], donated: Sequence[int] = ()) -> list[Any]:
+        """Run the program.
+
+        Args:
+          values: an array of the device or of the host for each input.
+          donated: numbers of inputs that nobody uses after the call.
+
+        Returns:
+          An array of the device for each result; a result that is an input is that value.
+
+        Raises:
+          ArgumentError: if a value is not of the input's shape and dtype.
+        """
+        program, driver = self.program, self.driver
+        if len(values) != len(program.inputs):
+            raise input_count_error(program.name, len(program.inputs), len(values))
+        frame: Frame = [0] * len(program.slots)
+        inputs = [
+            self._on_device(value, program.slots[place])
+            for place, value in zip(program.inputs, values, strict=True)
+        ]
+        for place, array in zip(program.inputs, inputs, strict=True):
+            frame[place] = array.address
+        results: list[DeviceArray] = []
+        for number, place in enumerate(program.outputs):
+            slot = program.slots[place]
+            if slot.kind == "input":
+                results.append(inputs[slot.number])
+            elif slot.kind == "const":
+                results.append(self.constant(slot))
+            elif slot.number != number:
+                results.append(results[slot.number])
+            else:
+                results.append(DeviceArray(driver, slot.shape, slot.dtype))
+                frame[place] = results[-1].address
+        arena = Allocation(driver, program.arena, "temporaries") if program.arena else None
+        run = DeviceRun(self, (arena, inputs, results))
+        run.prepare(program, frame, arena.address if arena else 0)
+        run.program(program, frame)
+        for number in donated:
+            if not any(x is inputs[number] for x in results):
+                inputs[number].delete()
+        return [*results]
+
+    def _on_device(self, value: Any, slot: Slot) -> DeviceArray:
+        if type(value) is DeviceArray and (value.shape, value.dtype) == (slot.shape, slot.dtype):
+            return value
+        return DeviceArray.of(self.driver, dense_array(value, slot.number, slot.shape, slot.dtype))
+
+    def constant(self, slot: Slot) -> DeviceArray:
+        """A constant on the device, where it is copied to once."""
+        assert slot.value is not None
+        found = self.constants.get(id(slot))
+        if found is None:
+            found = self.constants[id(slot)] = DeviceArray.of(self.driver, slot.value)
+        return found
+
+    def kernel(self, code: DeviceCode) -> Any:
+        """A kernel that can be launched, which is loaded once."""
+        found = self.kernels.get(id(code))
+        if found is None:
+            found = self.kernels[id(code)] = self.driver.load(code.ptx, code.name)
+        return found
+
+
+class DeviceRun(ProgramRun):
+    """One run of a program on a device."""
+
+    __slots__ = ("_device", "_of")
+
+    def __init__(self, executable: DeviceExecutable, owner: Any) -> None:
+        super().__init__(owner, executable.program, None, None)
+        self._of = executable
+        self._device = executable.driver
+
+    def constant(self, slot: Slot) -> int:
+        return self._of.constant(slot).address
+
+    def copy(self, target: int, source: int, nbytes: int) -> None:
+        if target != source and nbytes:
+            self._device.copy(target, source, nbytes)
+
+    def number(self, address: int, dtype: np.dtype[Any]) -> Any:
+        return self._read(address, (), dtype)[()]
+
+    def launches(self, run: Sequence[Any], frame: Frame) -> None:
+        for x in run:
+            if not x.units:
+                continue
+            code: DeviceCode = x.owner
+            places = [frame[s] for s in (*x.inputs, *x.outputs)]
+            numbers = np.asarray(x.params or (0,), np.int64)
+            kernel = self._of.kernel(code)
+            self._device.launch(kernel, code.grid(x.units), code.block, places, numbers)
+
+    def host_call(self, x: HostCall, slots: Sequence[Slot], frame: Frame) -> None:
+        inputs = [self._read(frame[s], slots[s].shape, slots[s].dtype) for s in x.inputs]
+        outputs = [np.empty(slots[s].shape, slots[s].dtype) for s in x.outputs]
+        adapter(x)(inputs, outputs)
+        for s, array in zip(x.outputs, outputs, strict=True):
+            self._write(frame[s], array)
+
+    def _read(self, address: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+        host = np.empty(shape, dtype)
+        if host.nbytes:
+            self._device.read(address, host.reshape(-1).view(np.uint8))
+        return host
+
+    def _write(self, address: int, array: Array) -> None:
+        if array.nbytes:
+            self._device.write(address, array.reshape(-1).view(np.uint8))

@@ -1,0 +1,51 @@
+"""A driver without a GPU: it executes PTX on the CPU, and looks for the faults that GPUs hide."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from functrax.backends.cuda.driver import Bytes, Driver
+from functrax.backends.cuda.simulator.launch import launch
+from functrax.backends.cuda.simulator.memory import DeviceMemory
+from functrax.backends.cuda.simulator.module import Module, PtxKernel
+
+
+class SimulatedDriver(Driver):
+    """A GPU that does what its PTX says, as slowly as it takes to check each access."""
+
+    name = "simulated GPU"
+    capability = 80
+
+    def __init__(self) -> None:
+        self.memory = DeviceMemory()
+
+    def allocate(self, nbytes: int) -> int:
+        return self.memory.allocate(nbytes)
+
+    def free(self, address: int) -> None:
+        self.memory.free(address)
+
+    def write(self, address: int, data: Bytes) -> None:
+        self.memory.write(address, data)
+
+    def read(self, address: int, data: Bytes) -> None:
+        data[:] = np.frombuffer(self.memory.read(address, data.nbytes), np.uint8)
+
+    def copy(self, target: int, source: int, nbytes: int) -> None:
+        self.memory.write(target, np.frombuffer(self.memory.read(source, nbytes), np.uint8))
+
+    def load(self, ptx: str, name: str) -> PtxKernel:
+        return Module(ptx).kernels[name]
+
+    def launch(
+        self,
+        kernel: PtxKernel,
+        grid: int,
+        block: int,
+        addresses: Sequence[int],
+        numbers: NDArray[np.int64],
+    ) -> None:
+        launch(kernel, (grid, 1, 1), (block, 1, 1), [*addresses, numbers], self.memory)

@@ -1,0 +1,195 @@
+"""Programs on the simulated GPU: values, where arrays are, what is said when something fails."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import functrax
+import functrax.numpy as jnp
+from functrax import lax
+from functrax.backends.cuda import choice
+from functrax.backends.cuda.array import DeviceArray
+from functrax.backends.cuda.run import DeviceExecutable
+from functrax.backends.device import executable_of
+from functrax.core.errors.typed import ArgumentError, DonatedBufferError, OutOfDeviceMemory
+
+X = np.random.default_rng(0).normal(size=(6, 70)).astype(np.float32)
+
+
+@pytest.fixture(autouse=True)
+def on_the_simulated_gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv(choice.VARIABLE, "simulated")
+    with functrax.backend("cuda"):
+        yield
+
+
+def both(f: Callable[..., Any], *args: Any) -> tuple[Any, Any]:
+    """A jitted function's result here and on the CPU."""
+    here = functrax.tree.map(np.asarray, functrax.jit(lambda *a: f(*a))(*args))
+    with functrax.backend("llvm"):
+        return here, functrax.tree.map(np.asarray, functrax.jit(lambda *a: f(*a))(*args))
+
+
+def collatz(n: Any) -> Any:
+    def body(state: Any) -> Any:
+        n, steps = state
+        return jnp.where(n % 2 == 0, n // 2, 3 * n + 1), steps + 1
+
+    return lax.while_loop(lambda s: s[0] != 1, body, (n, 0))[1]
+
+
+PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
+    "map": (lambda x: jnp.tanh(x) * 2 + jnp.exp(-x * x), (X,)),
+    "softmax of a warp's rows": (lambda x: functrax.nn.softmax(x), (X,)),
+    "softmax of a block's rows": (lambda x: functrax.nn.softmax(jnp.tile(x, (1, 30))), (X,)),
+    "sums": (lambda x: (x.sum(), x.sum(0), x.sum(1), x.max(1), jnp.argmin(x, 1)), (X,)),
+    "long sum": (lambda x: jnp.tile(x, (1, 100)).sum(), (X,)),
+    "running sum": (lambda x: jnp.cumsum(x, 1), (X,)),
+    "transpose": (lambda x: x.T * 2, (X,)),
+    "product": (lambda x: x @ x.T, (X,)),
+    "gather": (lambda x: x[jnp.array([5, 0, 0])] + 1, (X,)),
+    "scatter": (lambda x: x.at[jnp.array([5, 0, 0])].add(1.0), (X,)),
+    "sort": (lambda x: jnp.sort(x, 1), (X,)),
+    "fft": (lambda x: jnp.abs(jnp.fft.fft(x)), (X,)),
+    "inverse": (lambda x: jnp.linalg.inv(x @ x.T + jnp.eye(6)), (X,)),
+    "bits": (lambda x: functrax.random.bits(functrax.random.key(3), x.shape), (X,)),
+    "normal": (lambda x: functrax.random.normal(functrax.random.key(3), x.shape), (X,)),
+    "complex": (lambda x: jnp.abs(jnp.exp(1j * x) + x), (X,)),
+    "float16": (lambda x: (x.astype(jnp.float16) * 2).sum(1), (X,)),
+    "bfloat16": (lambda x: x.astype(jnp.bfloat16) + 1, (X,)),
+    "integers": (lambda x: x.astype(np.int32) // 3 + (x.astype(np.int32) % 5), (X * 100,)),
+    "scan": (lambda x: lax.scan(lambda c, r: (c * 0.5 + r, c.sum()), x[0], x), (X,)),
+    "while": (collatz, (np.int32(27),)),
+    "cond": (lambda x: lax.cond(x[0, 0] > 100, jnp.sin, jnp.square, x), (X,)),
+    "gradient": (functrax.grad(lambda x: (jnp.sin(x) @ jnp.cos(x).T).sum()), (X,)),
+    "vmap": (functrax.vmap(lambda r: functrax.nn.relu(r) / r.std()), (X,)),
+    "nothing": (lambda x: x[:0].sum(1), (X,)),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_programs_give_what_they_give_on_the_cpu(name: str) -> None:
+    f, args = PROGRAMS[name]
+    here, there = both(f, *args)
+    for ours, theirs in zip(functrax.tree.leaves(here), functrax.tree.leaves(there), strict=True):
+        assert (ours.shape, ours.dtype) == (theirs.shape, theirs.dtype)
+        if ours.dtype.kind in "biu":
+            np.testing.assert_array_equal(ours, theirs)
+        else:
+            exact = [x.astype(np.float64) for x in (ours, theirs)]
+            np.testing.assert_allclose(*exact, rtol=1e-5, atol=1e-5)
+
+
+def test_runs_give_the_same_bits() -> None:
+    f = functrax.jit(lambda x: functrax.nn.softmax(jnp.tile(x, (1, 30))).sum())
+    assert len({np.asarray(f(X)).tobytes() for _ in range(3)}) == 1
+
+
+def test_operations_outside_of_jit() -> None:
+    x = jnp.asarray(X)
+    np.testing.assert_allclose((x * 2 + 1).sum(1), (X * 2 + 1).sum(1), rtol=1e-5)
+    assert float(x[0, 0]) == X[0, 0]
+    assert type((x + 1).buffer) is DeviceArray
+
+
+def test_results_stay_on_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    f = functrax.jit(lambda x: x * 2)
+    y = f(jnp.asarray(X))
+    assert type(y.buffer) is DeviceArray
+    reads: list[int] = []
+    read = choice.driver().read
+    monkeypatch.setattr(choice.driver(), "read", lambda *a: (reads.append(a[0]), read(*a)))
+    z = f(f(y))
+    assert not reads
+    np.testing.assert_array_equal(z, X * 8)
+    np.testing.assert_array_equal(z, X * 8)
+    assert len(reads) == 1  # what was copied once is kept
+
+
+def test_one_function_and_one_array_on_both() -> None:
+    f = functrax.jit(lambda x: x * 2)
+    here = f(X)
+    with functrax.backend("llvm"):
+        there = f(here)
+        assert type(there.buffer) is not DeviceArray
+    assert type(f(there).buffer) is DeviceArray
+    np.testing.assert_array_equal(f(there), X * 8)
+
+
+def test_memory_is_given_back() -> None:
+    memory = choice.driver().memory
+    f = functrax.jit(lambda x: jnp.sin(x).sum(0))
+    y = f(X)
+    before = memory.used
+    for _ in range(3):
+        y = f(X)
+    assert memory.used == before
+    del y
+    assert memory.used < before
+
+
+def test_donated_arrays_are_deleted() -> None:
+    x = functrax.jit(lambda x: x + 1)(X)
+    functrax.jit(lambda x: x * 2, donate_argnums=0)(x)
+    with pytest.raises(DonatedBufferError):
+        np.asarray(x)
+
+
+def test_too_little_memory_is_an_error_and_the_process_goes_on() -> None:
+    memory = choice.driver().memory
+    f = functrax.jit(lambda x: x + 1)
+    kept = f(X)
+    before, memory.limit = memory.limit, memory.used + 100
+    try:
+        with pytest.raises(OutOfDeviceMemory, match=r"largest arrays.*f32\[6,70\]") as info:
+            f(X)
+        assert "test_device.py" in str(info.value)
+    finally:
+        memory.limit = before
+    np.testing.assert_array_equal(f(X), kept)
+
+
+def test_explain_shows_ptx() -> None:
+    explained = functrax.explain(lambda x: functrax.nn.softmax(x))(X)
+    (kernel,) = explained.kernels
+    assert ".visible .entry" in kernel.assembly and "shfl.sync.bfly" in kernel.assembly
+    assert "share d1" in kernel.loops
+    assert "ptx_kernel" in kernel.llvm
+
+
+def test_compiled_programs_are_remembered() -> None:
+    traced = functrax.make_jaxpr(lambda x: x * 3)(X).jaxpr
+    assert type(executable_of(traced)) is DeviceExecutable
+    assert executable_of(traced) is executable_of(traced)
+
+
+def run(text: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """A new process."""
+    return subprocess.run(
+        [sys.executable, "-c", text],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+
+
+def test_import_loads_nothing_of_gpus() -> None:
+    out = run("import functrax, sys; print([m for m in sys.modules if 'cuda' in m or 'ptx' in m])")
+    assert out.stdout.strip() == "[]", out.stderr
+
+
+def test_without_a_driver_the_error_says_what_to_do() -> None:
+    text = "import functrax\nwith functrax.backend('cuda'):\n functrax.jit(lambda x: x + 1)(1.0)"
+    out = run(text, FUNCTRAX_CUDA_DRIVER="none")
+    assert ArgumentError.__name__ in out.stderr and "'libcuda' or 'simulated'" in out.stderr
+    if not os.path.exists("/dev/nvidia0"):
+        out = run(text, FUNCTRAX_CUDA_DRIVER="")
+        assert "libcuda.so.1" in out.stderr and "FUNCTRAX_CUDA_DRIVER=simulated" in out.stderr

@@ -33,6 +33,9 @@ from functrax.core.types import dtypes
 LOOPED = 1 << 18
 #: The most steps of a sum of complex numbers that is such a loop whatever its tiles would be.
 FEW_PARTS = 4
+#: Reasons that hold whatever two groups hold besides.
+ONE_CONTRACTION = "contraction: a kernel holds one"
+NO_REDUCTION = "contraction: a reduction has a kernel of its own"
 
 
 def contraction_kernels_take(jaxpr: Jaxpr) -> bool:
@@ -77,12 +80,12 @@ def joined(
     if not through:
         return "contraction: nothing shares its kernel but what uses its result"
     if a.center is not None and b.center is not None:
-        return "contraction: a kernel holds one"
+        return ONE_CONTRACTION
     other = b if a.center is not None else a
     if a.center is not None and a.in_parts:
         return "contraction: its result comes in parts, of which elements are not neighbours"
     if other.update or other.space.row is not None:
-        return "contraction: a reduction has a kernel of its own"
+        return NO_REDUCTION
     if all(b.reads[v] for v in through) and a.space.full == b.space.full:
         same = len({v.aval.shape for v in written}) == 1
         return "" if same else "contraction: its results are of one shape"

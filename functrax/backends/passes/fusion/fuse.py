@@ -45,7 +45,7 @@ from functrax.backends.passes.fusion.kernel_groups import (
     loads,
     moved_ns,
 )
-from functrax.backends.passes.fusion.kernel_spaces import merged_space
+from functrax.backends.passes.fusion.kernel_spaces import LASTING, merged_space
 from functrax.backends.passes.fusion.kernel_views import Views, recomputed, take_evaluations
 from functrax.backends.passes.fusion.prices import PRICES, REASONS, Price
 from functrax.backends.passes.fusion.recompute import recompute
@@ -86,6 +86,7 @@ class Fusion:
       prices: of values that are computed more often than once.
       reasons: for each pair of groups that stayed apart, by the numbers of their first equations,
         why.
+      apart: for each group those that no merge brings nearer to it, and why.
     """
 
     def __init__(
@@ -109,6 +110,7 @@ class Fusion:
         self.outside: set[Var] = {v for v in jaxpr.outvars if isinstance(v, Var)}
         self.graph = KernelGraph()
         self.reasons: dict[tuple[int, int], str | Price] = {}
+        self.apart: dict[int, dict[int, str]] = {}
         self.prices: dict[Var, Price] = {}
         self.inner = once_each(lambda program: fuse(program, rewrites))
         #: Minus what a merge saves, the two groups, and their versions then.
@@ -216,6 +218,7 @@ class Fusion:
 
     def _merge_all(self) -> bool:
         """Merge what is related, the best first; whether rewrites are left."""
+        self.apart = {n: {} for n in self.groups}
         for n in list(self.groups):
             self._propose_all(n, n)
         while self.heap:
@@ -276,8 +279,9 @@ class Fusion:
             several = [self.readers[v] for v in group.reads if len(self.readers[v]) <= 2 * FEW]
             siblings = set().union(*several) - {n}
             others.update([m for m in siblings if self.groups[m].center is None])
+        apart = self.apart[n]
         for m in others:
-            if m >= first:
+            if m >= first and m not in apart:
                 self._propose(m, n)
 
     def _propose(self, m: int, n: int) -> None:
@@ -287,6 +291,8 @@ class Fusion:
         merged, reason = merged_space(self.views, a, b, lambda: self._written_after(a, b))
         if merged is None:
             self.reasons[a.number, b.number] = reason
+            if reason in LASTING:
+                self.apart[m][n] = self.apart[n][m] = reason
             return
         stored, times, again = self._costs(a, b)
         saved = stored - again
@@ -350,9 +356,18 @@ class Fusion:
         b.in_parts = b.in_parts or a.in_parts
         b.version += 1
         self.graph.merge(a.number, b.number)
+        self._stay_apart(a.number, b.number)
         del self.groups[a.number]
         self.merged_into[a.number] = b.number
         self._propose_all(b.number)
+
+    def _stay_apart(self, a: int, b: int) -> None:
+        """What is apart from a group is apart from the one that it becomes a part of."""
+        others = self.apart.pop(a)
+        self.apart[b].update(others)
+        for n, reason in others.items():
+            del self.apart[n][a]
+            self.apart[n][b] = self.reasons[n, b] = reason
 
     # ---- the program of groups ----------------------------------------------------------------
 

@@ -10,11 +10,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from functrax.backends.cost import about, cycles_ns
 from functrax.backends.loops.strategies.reduction_blocks import in_blocks
-from functrax.backends.passes.fusion.contraction_groups import joined
+from functrax.backends.passes.fusion.contraction_groups import (
+    NO_REDUCTION,
+    ONE_CONTRACTION,
+    joined,
+)
 from functrax.backends.passes.fusion.kernel_groups import (
     MAX_COMPUTED,
     TOO_LARGE,
@@ -30,6 +34,12 @@ from functrax.core.options.config import state as options
 from functrax.core.prims.mapped import scatter
 
 Found: TypeAlias = "tuple[Space | None, str]"
+
+_OTHER_AXES: Final = "reduction: along other axes"
+_OUTSIDE_ROW: Final = "reduction: its result is used outside its row"
+#: Reasons that hold for two groups whatever is merged into them: what a group reduces along which
+#: axes, and by which views it reads a value, stays as it is.
+LASTING: Final = frozenset({_OTHER_AXES, _OUTSIDE_ROW, ONE_CONTRACTION, NO_REDUCTION})
 
 
 def merged_space(
@@ -108,12 +118,12 @@ def _common_space(views: Views, a: KernelGroup, b: KernelGroup, through: list[Va
             else:
                 fits = again = _spread_only(views, a, b, v)
             if not fits:
-                return None, "reduction: its result is used outside its row"
+                return None, _OUTSIDE_ROW
         elif not b.reads[v] or b.space.full != a.space.full:
             return None, "reduction: a value of its rows is used elsewhere"
     if b.space.row is not None:
         if b.space.operand != a.space.operand:
-            return None, "reduction: along other axes"
+            return None, _OTHER_AXES
     elif b.space.full not in (a.space.full, a.space.row):
         return None, "shape: different iteration spaces"
     if again and not _row_fits(a, b):

@@ -11,6 +11,7 @@ import pytest
 
 import functrax
 import functrax.numpy as jnp
+from functrax.backends.compilation.compiler import compile_program
 from functrax.backends.kernels import lower
 from functrax.core.options.config import Override
 from tests.backends.random_pieces import program
@@ -148,3 +149,14 @@ def test_plans_hold_for_boards_of_other_sizes() -> None:
         expected = sum(np.roll(x, (a, b), (0, 1)) for a in (-1, 0, 1) for b in (-1, 0, 1) if a or b)
         np.testing.assert_array_equal(np.asarray(found(x)), expected)
     assert found.cache_info().planned >= 3
+
+
+@pytest.mark.parametrize("join", [jnp.concatenate, jnp.stack])
+def test_equal_pieces_share_machine_code(join: Any) -> None:
+    arrays = [np.full((16, 64), n, np.float32) for n in range(30)]
+    compiled = compile_program(functrax.make_jaxpr(lambda xs: join(xs))(arrays).jaxpr)
+    texts = {k.emitted.text for w in compiled.works if w.code for k in w.code.kernels}
+    assert len(compiled.program.instructions) == 30 and len(texts) <= 2
+    np.testing.assert_array_equal(
+        np.asarray(functrax.jit(join)(arrays)).reshape(480, 64), np.concatenate(arrays)
+    )

@@ -9,7 +9,7 @@ Start at :func:`lower`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -102,7 +102,6 @@ def _tiles(jaxpr: Jaxpr, name: str, runs: Any, needed: bool) -> LoweredGroup | R
     ``needed``: there are no other loops.
     """
     from functrax.backends.gemm.lower_contraction import contraction_kernels
-    from functrax.backends.gemm.shared_arrays import with_own_arrays
 
     pick = None
     if options.autotune == "on":
@@ -118,13 +117,25 @@ def _tiles(jaxpr: Jaxpr, name: str, runs: Any, needed: bool) -> LoweredGroup | R
     known = len(jaxpr.invars) + len(jaxpr.outvars)
     operands = kernels[-1].operands
     own = [n for n, o in enumerate(operands) if n >= known and not o.scratch and o.alias is None]
-    number = {n: k for k, n in enumerate((*range(known), *own))}
+    plain, arrays = _with_own_arrays(kernels, {n: k for k, n in enumerate((*range(known), *own))})
+    return LoweredGroup(plain, arrays, temporaries=tuple([operands[n] for n in own]))
+
+
+def _with_own_arrays(
+    kernels: Sequence[Kernel], number: Mapping[int, int]
+) -> tuple[list[Kernel], list[Arrays]]:
+    """Kernels that have their own arrays alone.
+
+    And which of a group's they are, given for all operands the number of the array.
+    """
+    from functrax.backends.gemm.shared_arrays import with_own_arrays  # which few programs need
+
     plain, arrays = [], []
     for kernel in kernels:
         alone, (read, written) = with_own_arrays(kernel)
         plain.append(alone)
         arrays.append((tuple([number[n] for n in read]), tuple([number[n] for n in written])))
-    return LoweredGroup(plain, arrays, temporaries=tuple([operands[n] for n in own]))
+    return plain, arrays
 
 
 def _group(eqn: Eqn) -> LoweredGroup | Refusal:
@@ -151,7 +162,13 @@ def _group(eqn: Eqn) -> LoweredGroup | Refusal:
     elif last.primitive is scatter:
         copies = ((jaxpr.invars.index(last.invars[0]), len(jaxpr.invars)),)
     refusal = _without_instructions(kernels)
-    return refusal or LoweredGroup(kernels, reads=read_inputs(jaxpr), copies=copies, fill=fill)
+    if refusal is not None:
+        return refusal
+    reads = read_inputs(jaxpr)
+    if len(kernels) > 1:  # for parts of the space, of which many do the same with other arrays
+        known = range(len(jaxpr.invars), len(jaxpr.invars) + len(jaxpr.outvars))
+        return LoweredGroup(*_with_own_arrays(kernels, dict(enumerate((*reads, *known)))))
+    return LoweredGroup(kernels, reads=reads, copies=copies, fill=fill)
 
 
 def _loop(eqn: Eqn) -> LoweredGroup | Refusal:

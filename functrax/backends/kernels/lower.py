@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
@@ -36,6 +37,7 @@ from functrax.core.index.map_form import flatten
 from functrax.core.ir.jaxpr import Atom, Eqn, Jaxpr, Var
 from functrax.core.prims.lowered_reductions import Fold
 from functrax.core.prims.reduce import ArgReduce, reduce_sum
+from functrax.core.records import replace
 from functrax.core.scalars.scalar import Builder, Scalar
 from functrax.core.types import dtypes
 
@@ -124,6 +126,8 @@ def _split(
     least = int(machine.kernel_ns / machine.element_ns)
     allowed = 0.0 if costs is None else costs(todo[0].kernel)
     done: list[_Part] = []
+    more = 0  # parts whose machine code is, as a rule, that of others of their size
+    each: dict[Shape, float] = {}  # what a part of a size costs
     while todo:
         todo.sort(key=_Part.size)
         part = todo.pop()
@@ -132,13 +136,30 @@ def _split(
             parts = part.split(also_rows)
         if len(parts) > 1:
             todo.extend(parts)
-            allowed -= (len(parts) - 1) * machine.split_ns
+            sizes = Counter([part.lowering.extents for part in parts])
+            forms = sum(min(count, 2) for count in sizes.values())
+            more += len(parts) - forms
+            allowed -= (forms - 1) * machine.split_ns
         else:
             done.append(part)
-            allowed -= 0.0 if costs is None else costs(part.kernel)
-        if len(done) + len(todo) > most or (costs is not None and allowed < 0):
+            size = part.lowering.extents
+            if costs is not None and size not in each:
+                each[size] = costs(_with_what_it_touches(part.kernel))
+            allowed -= each.get(size, 0.0)
+        if len(done) + len(todo) - more > most or (costs is not None and allowed < 0):
             return None
     return [part.kernel for part in sorted(done, key=lambda part: part.begins)]
+
+
+def _with_what_it_touches(kernel: Kernel) -> Kernel:
+    """A kernel of a part whose arrays have no more elements than it reads or writes of them."""
+    points = math.prod(kernel.extents)
+    touched = Counter([node.attr[0] for node in kernel.nodes() if node.op == "load"])
+    touched.update([store.buffer for store in kernel.stores()])
+    operands = [
+        replace(x, size=min(x.size, points * touched[n])) for n, x in enumerate(kernel.operands)
+    ]
+    return replace(kernel, operands=operands)
 
 
 def _is_worth_splitting(points: int, kernel: Kernel, least: int) -> bool:

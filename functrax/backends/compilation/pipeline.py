@@ -45,6 +45,7 @@ from functrax.core.options.option_text import levels, limits
 from functrax.core.prims.control import ScanLoop
 from functrax.core.prims.mapped import reindex, reindex_reduce
 from functrax.core.prims.reduce import ReindexReduce
+from functrax.core.prims.slicing import pad
 from functrax.core.tracing.primitive import Primitive
 
 
@@ -93,11 +94,16 @@ def _is_gather(primitive: Primitive) -> bool:
     return primitive is reindex or primitive is reindex_reduce
 
 
+def _is_pad(primitive: Primitive) -> bool:
+    return primitive is pad
+
+
 def _is_scan(primitive: Primitive) -> bool:
     return isinstance(primitive, ScanLoop)
 
 
 split_loops = _on_demand("clean.split_loops", "split_loops", _is_scan)
+pieces = _on_demand("clean.pieces", "pieces", _is_pad)
 spread = _on_demand("clean.spread", "spread", _is_reduction)
 recognise = _on_demand("contractions.recognise", "recognise", _is_reduction)
 gathers = _on_demand("contractions.gathers", "gathers", _is_gather)
@@ -114,6 +120,7 @@ ROAD: Final = (
     as_pass("split", split_loops, reorders=True),  # loops are distributed: what needs none leaves
     as_pass("simplify", simplify),  # exact algebraic simplification
     as_pass("gathers", gathers, reorders=True),  # products of rows that are looked up
+    as_pass("pieces", pieces, reorders=True),  # sums of padded arrays are put together
     as_pass("compose", compose),  # index maps are composed
     as_pass("widen", widen),  # narrow floats are added up in wider ones
     as_pass("cse", cse),  # common subexpression elimination

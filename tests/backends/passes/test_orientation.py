@@ -7,6 +7,7 @@ import pytest
 
 import functrax
 import functrax.numpy as jnp
+from functrax.backends.compilation.pipeline import run_pipeline
 from functrax.backends.passes.clean.compose import compose
 from functrax.backends.passes.clean.dce import dce
 from functrax.backends.passes.clean.inline import inline
@@ -54,6 +55,21 @@ def test_a_broadcast_that_something_else_needs_stays_too():
 
     found = oriented(f, X, W, ROW)
     assert "transpose" not in found and found.count("broadcast_in_dim") == 2
+
+
+def test_axes_of_size_1_are_inserted_into_what_is_turned():
+    jaxpr = dce(
+        compose(
+            inline(functrax.make_jaxpr(lambda x: (x * 2).T[None])(X).jaxpr, Rewrites()), Rewrites()
+        ),
+        Rewrites(),
+    )
+    assert jaxpr.eqns[-1].params["dims"] == (2, 1)  # one equation does both
+    program = run_pipeline(functrax.make_jaxpr(lambda x, w: (x @ w).T[None])(X, W).jaxpr)
+    views = [e for e in program["dce"].program.eqns if e.primitive.name == "broadcast_in_dim"]
+    assert [view.params["dims"] for view in views] == [(1, 2)]
+    found = functrax.jit(lambda x, w: (x @ w).T[None])(X, W)
+    np.testing.assert_allclose(found, (X @ W).T[None], rtol=1e-4, atol=1e-4)
 
 
 def test_axes_of_three_dims():

@@ -14,8 +14,7 @@ Start at :func:`orient`.
 
 from __future__ import annotations
 
-from collections import Counter
-
+from functrax.backends.passes.clean.dce import uses
 from functrax.backends.passes.contractions.layouts import Shape
 from functrax.backends.passes.contractions.product_sums import equation_of, sum_of
 from functrax.backends.passes.groups import contraction
@@ -30,13 +29,28 @@ from functrax.core.tracing.primitive import Elementwise
 def orient(jaxpr: Jaxpr, rewrites: Rewrites) -> Jaxpr:
     """The program with transposes of contractions made part of them."""
     eqns = with_bodies(jaxpr.eqns, lambda inner: orient(inner, rewrites))
-    if any(eqn.primitive is transpose for eqn in eqns):
+    transposing = [(eqn, perm) for eqn in eqns if (perm := _order(eqn)) is not None]
+    if transposing:
         turning = _Turning(Jaxpr((), jaxpr.invars, jaxpr.outvars, eqns))
-        for eqn in eqns:
-            if eqn.primitive is transpose:
-                turning.try_to_remove(eqn, rewrites)
+        for eqn, perm in transposing:
+            turning.try_to_remove(eqn, perm, rewrites)
         eqns = [new for eqn in eqns for new in turning.written(eqn)]
     return with_eqns(jaxpr, eqns)
+
+
+def _order(eqn: Eqn) -> Shape | None:
+    """In which order an equation has the axes of what it transposes; None if it does not.
+
+    A broadcast that repeats nothing inserts axes of size 1, and may transpose the others.
+    """
+    if eqn.primitive is transpose:
+        return tuple(eqn.params["perm"])
+    if eqn.primitive is not broadcast_in_dim or not isinstance(eqn.invars[0], Var):
+        return None
+    dims, size = eqn.params["dims"], eqn.invars[0].aval.size
+    if size != eqn.outvars[0].aval.size or tuple(sorted(dims)) == tuple(dims):
+        return None
+    return tuple(sorted(range(len(dims)), key=dims.__getitem__))
 
 
 class _Turning:
@@ -45,19 +59,22 @@ class _Turning:
     Attributes:
       turned: for each value that is wanted transposed, how, and the value that is it.
       kept: values that are needed as they are, too.
-      gone: the transposes that vanish.
+      instead: what stands in the place of transposes that vanish: nothing, or the axes of size 1
+        that they insert.
     """
 
     def __init__(self, jaxpr: Jaxpr) -> None:
         self.turned: dict[Atom, tuple[Shape, Var]] = {}
         self.kept: set[Atom] = set()
-        self.gone: set[Eqn] = set()
+        self.instead: dict[Eqn, list[Eqn]] = {}
         self._producer: dict[Atom, Eqn] = {v: e for e in jaxpr.eqns for v in e.outvars}
-        self._uses = Counter([*jaxpr.outvars, *(x for e in jaxpr.eqns for x in e.invars)])
+        self._uses = uses(jaxpr.eqns, jaxpr.outvars)
 
-    def try_to_remove(self, use: Eqn, rewrites: Rewrites) -> None:
-        """Let a transpose vanish, if what it reads is turnable."""
-        (x,), perm = use.invars, tuple(use.params["perm"])
+    def try_to_remove(self, use: Eqn, perm: Shape, rewrites: Rewrites) -> None:
+        """Let a transpose that is needed vanish, if what it reads is turnable."""
+        (x,) = use.invars
+        if not self._uses[use.outvars[0]]:
+            return
         found: dict[Atom, tuple[Shape, Var]] = {}
         left = [x]
         while left:
@@ -72,9 +89,14 @@ class _Turning:
         producers = {y: self._producer[y] for y in found}
         products = any(eqn.primitive is contraction for eqn in producers.values())
         if products and rewrites.allow("done by the contraction before", use):
-            found[x] = perm, use.outvars[0]
+            self.instead[use] = []
+            if use.primitive is transpose:
+                found[x] = perm, use.outvars[0]
+            else:
+                params = {**use.params, "dims": tuple(sorted(use.params["dims"]))}
+                inserted = Eqn(use.primitive, (found[x][1],), use.outvars, params, use.source)
+                self.instead[use].append(inserted)
             self.turned.update(found)
-            self.gone.add(use)
             broadcasts = [y for y, e in producers.items() if e.primitive is broadcast_in_dim]
             self.kept.update(y for y in broadcasts if self._uses[y] > 1)
 
@@ -95,8 +117,8 @@ class _Turning:
 
     def written(self, eqn: Eqn) -> list[Eqn]:
         """What stands in the place of an equation."""
-        if eqn in self.gone:
-            return []
+        if eqn in self.instead:
+            return self.instead[eqn]
         (x, *_) = eqn.outvars or (None,)
         if x not in self.turned:
             return [eqn]

@@ -54,33 +54,29 @@ def _pair(name: str, in1: Any, in2: Any, mode: str) -> tuple[Value, Value]:
     return x.astype(dtype), y.astype(dtype)
 
 
-def _cropped(full: Value, a: Sequence[int], b: Sequence[int], mode: str) -> Value:
-    """The part of a full convolution along its last axes that a mode asks for."""
-    starts = [0] * full.ndim
-    limits = list(full.shape)
-    first = full.ndim - len(a)
-    for k, (m, n) in enumerate(zip(a, b, strict=True), first):
-        if mode == "same":
-            starts[k] = (n - 1) // 2
-            limits[k] = starts[k] + m
-        elif mode == "valid":
-            starts[k], limits[k] = min(m, n) - 1, max(m, n)
-    return lax.slice(full, starts, limits)
+def _kept(a: Sequence[int], b: Sequence[int], mode: str) -> list[tuple[int, int]]:
+    """Where along each axis the part of a full convolution begins and ends that a mode gives."""
+    if mode == "same":
+        return [((n - 1) // 2, (n - 1) // 2 + m) for m, n in zip(a, b, strict=True)]
+    if mode == "valid":
+        return [(min(m, n) - 1, max(m, n)) for m, n in zip(a, b, strict=True)]
+    return [(0, m + n - 1) for m, n in zip(a, b, strict=True)]
 
 
-def _direct(x: Value, y: Value, precision: Any) -> Value:
-    """The full convolution, by sums of products."""
+def _direct(x: Value, y: Value, kept: Sequence[tuple[int, int]], precision: Any) -> Value:
+    """A part of the full convolution, by sums of products: nothing else is computed."""
     if x.ndim == 0:
         return x * y
     if x.size == 0 or y.size == 0:
-        shape = [max(m + n - 1, 0) for m, n in zip(x.shape, y.shape, strict=True)]
-        return jnp.zeros(shape, x.dtype)
-    flipped = jnp.flip(y)
+        return jnp.zeros([max(end - begin, 0) for begin, end in kept], x.dtype)
     return lax.conv_general_dilated(
         x[None, None],
-        flipped[None, None],
+        jnp.flip(y)[None, None],
         window_strides=(1,) * x.ndim,
-        padding=[(n - 1, n - 1) for n in y.shape],
+        padding=[
+            (n - 1 - begin, end - m)
+            for m, n, (begin, end) in zip(x.shape, y.shape, kept, strict=True)
+        ],
         precision=precision,
     )[0, 0]
 
@@ -110,7 +106,7 @@ def convolve(
     if method not in ("auto", "direct"):
         raise ArgumentError("convolve: unknown method", got=repr(method), fix="auto, direct or fft")
     x, y = _pair("convolve", in1, in2, mode)
-    return _cropped(_direct(x, y, precision), x.shape, y.shape, mode)
+    return _direct(x, y, _kept(x.shape, y.shape, mode), precision)
 
 
 def correlate(
@@ -177,9 +173,9 @@ def correlate2d(
     _plane("correlate2d", in1, in2, boundary, fillvalue)
     if mode != "same":
         return correlate(in1, in2, mode, "direct", precision)
-    full = correlate(in1, in2, "full", "direct", precision)
-    starts = [n // 2 for n in jnp.shape(in2)]
-    return lax.slice(full, starts, [a + m for a, m in zip(starts, jnp.shape(in1), strict=True)])
+    x, y = _pair("correlate2d", in1, jnp.flip(jnp.conj(jnp.asarray(in2))), mode)
+    kept = [(n // 2, n // 2 + m) for m, n in zip(x.shape, y.shape, strict=True)]
+    return _direct(x, y, kept, precision)
 
 
 def fftconvolve(
@@ -212,7 +208,8 @@ def fftconvolve(
     there, back = (jnp.fft.fftn, jnp.fft.ifftn) if whole else (jnp.fft.rfftn, jnp.fft.irfftn)
     product = there(x.astype(dtype), sizes, where) * there(y.astype(dtype), sizes, where)
     full = back(product, sizes, where).astype(dtype)
-    out = _cropped(full, x.shape[lead:], y.shape[lead:], mode)
+    kept = _kept(x.shape[lead:], y.shape[lead:], mode)
+    out = full[(..., *[slice(begin, end) for begin, end in kept])]
     return jnp.moveaxis(out, tuple(range(-len(last), 0)), last)
 
 

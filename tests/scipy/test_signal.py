@@ -16,6 +16,7 @@ import scipy.signal as wanted
 import functrax
 import functrax.numpy as jnp
 from functrax.core.options.contexts import enable_x64
+from functrax.core.prims.reduce import reduce_sum
 from functrax.errors import ArgumentError, ShapeError
 from functrax.scipy import integrate, linalg, ndimage, signal
 
@@ -73,6 +74,14 @@ def test_planes(mode: str) -> None:
             signal.fftconvolve(*stacked, mode, axes=axes),
             wanted.fftconvolve(*stacked, mode, axes=axes),
         )
+
+
+@pytest.mark.parametrize("mode", ["full", "same", "valid"])
+@pytest.mark.parametrize("name", ["convolve", "correlate", "convolve2d", "correlate2d"])
+def test_sums_are_those_that_the_mode_asks_for(name: str, mode: str) -> None:
+    f = lambda x: getattr(signal, name)(x, KERNEL, mode)
+    (sums,) = [e for e in functrax.make_jaxpr(f)(IMAGE).jaxpr.eqns if e.primitive is reduce_sum]
+    assert sums.outvars[0].aval.size == f(IMAGE).size
 
 
 def test_integers_and_refused_arguments() -> None:

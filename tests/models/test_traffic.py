@@ -22,7 +22,7 @@ import functrax
 from benchmarks.models import gpt, wgan_gp
 from functrax.backends.kernels.evaluate import evaluate
 from functrax.backends.kernels.ir import Kernel, ordered
-from functrax.backends.kernels.lower import read_inputs
+from functrax.backends.kernels.lowering import read_inputs
 from functrax.core.index.expr import Dim, IndexExpr
 from functrax.core.scalars.scalar import Builder, Scalar
 

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from functrax.backends.kernels.ir import Kernel, Operand
-from functrax.backends.kernels.lower import lower_group, read_inputs
+from functrax.backends.kernels.lower import lower_group
+from functrax.backends.kernels.lowering import read_inputs
 from functrax.backends.kernels.math import EXPANSIONS
 from functrax.backends.kernels.refusal import Refusal
 from functrax.backends.loops.strategies.schedule import estimated_ns

@@ -36,7 +36,7 @@ from functrax.backends.gemm.sides import Side
 from functrax.backends.kernels.accesses import coefficient
 from functrax.backends.kernels.indices import Indices
 from functrax.backends.kernels.ir import Kernel, LoopStage, Operand, Reduce, Store
-from functrax.backends.kernels.lower import split_dims
+from functrax.backends.kernels.lowering import split_dims
 from functrax.backends.kernels.merge import Rewriting, merged
 from functrax.backends.kernels.refusal import Refusal, answered, refuse
 from functrax.backends.kernels.values import Point, Values, reduced_axes

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from functrax.backends.kernels.lower import points_of
+from functrax.backends.kernels.lowering import points_of
 from functrax.backends.kernels.refusal import Refusal
 from functrax.backends.kernels.values import Point, Shape, is_update, reduced_axes
 from functrax.core.index.expr import Dim, IndexExpr

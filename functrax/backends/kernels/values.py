@@ -6,7 +6,7 @@ reindexes become one address, and what is read at two points is computed twice, 
 once.  A *guard* is a bool outside which the value does not matter, so that nothing must be read.
 
 What an input is at a point, and what a reduction is, the caller says (:class:`Source`): they differ
-between the kernels of groups (``kernels/lower.py``) and of loops
+between the kernels of groups (``kernels/lowering.py``) and of loops
 (``kernels/interchanged_loops.py``).
 
 Start at :class:`Values`.

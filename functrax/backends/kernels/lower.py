@@ -2,7 +2,8 @@
 
 What enters: the group's program, whose equations satisfy the contract in
 ``backends/passes/groups.py``.  What leaves: :class:`Kernel` s without a schedule: one, of the
-group's expressions (``kernels/lowering.py``), or some for parts of its space.
+group's expressions (``kernels/lowering.py``), or some for parts of its space.  Short reductions are
+written out where that saves time.
 
 Start at :func:`lower_group`.
 """
@@ -19,10 +20,11 @@ from functrax.backends.kernels.ir import Kernel
 from functrax.backends.kernels.lowering import (
     Lowering,
     iteration_space,
+    point_of,
     split_dims,
 )
 from functrax.backends.kernels.refusal import Refusal, answered
-from functrax.backends.kernels.values import Shape, is_update, reduced_axes
+from functrax.backends.kernels.values import Shape, is_update
 from functrax.backends.targets import target
 from functrax.core.ir.jaxpr import Jaxpr
 from functrax.core.records import replace
@@ -65,7 +67,42 @@ def _lowered(jaxpr: Jaxpr, name: str, strict: bool, costs: Costs | None) -> list
     pieces = split_dims(divisors, shape)
     if pieces is not None:
         return [Lowering(jaxpr, name, shape, axes, pieces, strict=strict).kernel()]
-    return (None if costs is None else _parts(plain, kernel, costs)) or [kernel]
+    if costs is None:
+        return [kernel]
+    if axes and not strict:
+        plain, kernel = _written_out(plain, kernel, costs) or (plain, kernel)
+    return _parts(plain, kernel, costs) or [kernel]
+
+
+def _written_out(plain: Lowering, kernel: Kernel, costs: Costs) -> tuple[Lowering, Kernel] | None:
+    """A kernel of short reductions that are written out, and its lowering.
+
+    The elements of a window, say, are read and added up in one block of instructions: no loop
+    starts for each point, and what is asked of one of them is asked where it changes.  None if rows
+    are long, or it does not save what the machine code takes longer to make.
+    """
+    from functrax.backends.kernels.steps import MOST_OPERATIONS, MOST_TERMS  # which few need
+
+    jaxpr, rows = plain.jaxpr, plain.row_shape
+    terms = math.prod([plain.extents[d] for d in plain.inner])
+    if terms > 4 * MOST_TERMS or kernel.work * terms > MOST_OPERATIONS:
+        return None
+    if any(point_of(x.aval.shape, rows, plain.row_point) is None for x in jaxpr.outvars):
+        return None
+    before = costs(kernel)
+    if not _pays(before, 0.0):
+        return None
+    sizes = tuple((n,) for n in rows)
+    lowering = Lowering(jaxpr, plain.name, rows, (), sizes, written_out=plain.hows)
+    found = answered(lambda: [lowering.kernel()])
+    if isinstance(found, Refusal) or not _pays(before, costs(found[0])):
+        return None
+    return lowering, found[0]
+
+
+def _pays(before: float, after: float) -> bool:
+    """Whether a kernel saves as much time as machine code must that takes longer to make."""
+    return before - after >= target().split_ns
 
 
 def _parts(whole: Lowering, kernel: Kernel, costs: Costs) -> list[Kernel] | None:
@@ -77,7 +114,7 @@ def _parts(whole: Lowering, kernel: Kernel, costs: Costs) -> list[Kernel] | None
     """
     jaxpr, shape = whole.jaxpr, whole.full_shape
     points = math.prod(shape)
-    if any(reduced_axes(e) is not None or is_update(e) for e in jaxpr.eqns):
+    if any(map(is_update, jaxpr.eqns)) or (whole.inner and not whole.written_out):
         return None
     if not _is_worth_splitting(points, kernel, LEAST_SPLIT):
         return None
@@ -191,6 +228,9 @@ class _Part:
             begin = (*begins[:d], low, *begins[d + 1 :])
             end = (*ends[:d], high, *ends[d + 1 :])
             sizes = tuple((y - x,) for x, y in zip(begin, end, strict=True))
-            lowered = Lowering(whole.jaxpr, whole.name, whole.full_shape, (), sizes, begin)
+            lowered = Lowering(
+                whole.jaxpr, whole.name, whole.full_shape, (), sizes, begin,
+                written_out=whole.written_out,
+            )  # fmt: skip
             parts.append(_Part(lowered, None, begin, end))
         return parts

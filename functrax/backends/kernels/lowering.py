@@ -11,11 +11,14 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Final
 
 from functrax.backends.kernels.accesses import dims_of
 from functrax.backends.kernels.indices import Indices
 from functrax.backends.kernels.ir import Kernel, LoopStage, Operand, Reduce, Store, load, ordered
+from functrax.backends.kernels.operations import rounded_once
 from functrax.backends.kernels.refusal import refuse
 from functrax.backends.kernels.values import (
     Point,
@@ -25,15 +28,17 @@ from functrax.backends.kernels.values import (
     is_update,
     reduced_axes,
 )
+from functrax.backends.targets import target
 from functrax.core.index.expr import Dim, as_expr
 from functrax.core.index.map import IndexMap
 from functrax.core.index.map_form import flatten
 from functrax.core.ir.jaxpr import Atom, Eqn, Jaxpr, Var
-from functrax.core.prims.lowered_reductions import Fold
+from functrax.core.prims.lowered_reductions import Fold, Reduction
 from functrax.core.prims.reduce import ArgReduce, reduce_sum
 from functrax.core.scalars.scalar import Builder, Scalar
 from functrax.core.types import dtypes
 
+NOTHING: Final[Mapping[Eqn, Reduction]] = MappingProxyType({})
 #: The most products that are added up in their own dtype outside of contractions.  Where vectors
 #: lie along the sum they are added up in many parts; elsewhere one after the other.
 SHORT_PRODUCT = 4096
@@ -91,6 +96,11 @@ class Lowering:
       pieces: for each axis the sizes of the dims that it is made of, outermost first.
       begins: for each axis the index at which the kernel begins; 0 where it is left out.
       strict: whether all sums are added up in the dtype that their primitive says.
+      written_out: how reductions put elements together that have no loop: the space is that of
+        their results, each of which is an expression of all its elements.  Empty if they have one.
+
+    Attributes:
+      hows: how reductions put elements together.
     """
 
     def __init__(
@@ -102,8 +112,10 @@ class Lowering:
         pieces: tuple[tuple[int, ...], ...],
         begins: tuple[int, ...] | None = None,
         strict: bool = False,
+        written_out: Mapping[Eqn, Reduction] = NOTHING,
     ) -> None:
-        self.strict = strict
+        self.strict, self.written_out = strict, written_out
+        self.hows: dict[Eqn, Reduction] = {}
         self.jaxpr, self.name = jaxpr, name
         self.builder = Builder()
         self.extents = tuple(size for sizes in pieces for size in sizes)
@@ -119,7 +131,7 @@ class Lowering:
         self.defs: dict[Var, Eqn] = {v: e for e in jaxpr.eqns for v in e.outvars}
         self.inputs = {jaxpr.invars[n]: k for k, n in enumerate(read_inputs(jaxpr))}
         self.indices = Indices(self.builder, self.extents)
-        chooses = all(map(_in_any_order, jaxpr.eqns))
+        chooses = bool(written_out) or all(map(_in_any_order, jaxpr.eqns))
         self.values = Values(self.builder, self.indices, self.defs, self, chooses)
         self.reductions: list[Reduce] = []
         self.stage_of: dict[Scalar, int] = {}  # the first stage that can compute a node
@@ -203,11 +215,21 @@ class Lowering:
         return load(self.builder, x.aval.dtype, self.inputs[x], (address, offset), guard)
 
     def reduced_points(self, eqn: Eqn, point: Point) -> list[Point]:
-        """A reduction runs over the whole space, in a stage."""
-        return [self.point]
+        """A reduction runs over the whole space, in a stage; or over all elements of its row."""
+        if not self.written_out:
+            return [self.point]
+        return [self._with_axes(eqn, point, place) for place in _places(eqn)]
+
+    def _with_axes(self, eqn: Eqn, point: Point, place: Sequence[int]) -> Point:
+        """Where an element of a row is: the point of the row, with an index for each axis of it."""
+        axes, inside, outside = reduced_axes(eqn) or (), iter(place), iter(point)
+        dims = range(eqn.invars[0].aval.ndim)
+        return tuple([as_expr(next(inside)) if d in axes else next(outside) for d in dims])
 
     def reduced(self, eqn: Eqn, point: Point, operands: list[Scalar]) -> Scalar:
         """The value of a reduction in the row of this point."""
+        if self.written_out:
+            return self._combined(eqn, operands)
         if point != self.row_point:
             refuse("a reduction is used at another row than its own")
         if eqn in self.row_values:
@@ -220,6 +242,7 @@ class Lowering:
             place = self.indices.integer(self.point[eqn.params["axis"]], how.place)
         if self._is_product_of_matrices(eqn, value):
             how = Fold("add", value.dtype, value.dtype, 0)
+        self.hows[eqn] = how
         values = how.start(b, value, place)
         number = len(self.reductions)
         accs = tuple(b.node("acc", v.dtype, (), (number, k)) for k, v in enumerate(values))
@@ -229,6 +252,16 @@ class Lowering:
         result: Scalar = how.finish(b, results)
         self.row_values[eqn] = result
         return result
+
+    def _combined(self, eqn: Eqn, operands: Sequence[Scalar]) -> Scalar:
+        """The value of a reduction that is written out: in the order in which a loop has it."""
+        b, how = self.builder, self.written_out[eqn]
+        carried = how.empty(b)
+        for (place, *_), x in zip(_places(eqn), operands, strict=True):
+            element = how.start(b, x, b.const(place, how.place))
+            found = how.combine(b, carried, element)
+            carried = tuple([rounded_once(b, v) if target().has_fma else v for v in found])
+        return how.finish(b, carried)
 
     def _is_product_of_matrices(self, eqn: Eqn, value: Scalar) -> bool:
         """Whether a short sum is one of products of a matrix and a vector, or of two matrices.
@@ -244,6 +277,12 @@ class Lowering:
         dims = [dims_of(x) for x in value.args]
         both = not any(used.isdisjoint(self.inner) for used in dims)
         return both and dims[0] & rows != dims[1] & rows
+
+
+def _places(eqn: Eqn) -> Iterator[tuple[int, ...]]:
+    """The indices of the elements of a row along the axes that a reduction has, in order."""
+    shape = eqn.invars[0].aval.shape
+    return itertools.product(*[range(shape[d]) for d in reduced_axes(eqn) or ()])
 
 
 def _in_any_order(eqn: Eqn) -> bool:

@@ -16,6 +16,7 @@ from typing import Any, Final
 from functrax.backends.kernels.ir import ordered
 from functrax.backends.kernels.math import FUNCTION_OPERATIONS
 from functrax.core.ir.jaxpr import Eqn, Var
+from functrax.core.prims.fused import fma
 from functrax.core.scalars.scalar import WORK, Builder, Scalar
 from functrax.core.tracing.primitive import Elementwise
 from functrax.core.types import dtypes
@@ -84,3 +85,14 @@ def _operand(b: Builder, number: int, x: Any) -> Scalar:
         parts = [b.node("given", part, (), (number, k)) for k in range(2)]
         return b.complex(parts[0], parts[1])
     return b.node("given", dtype, (), (number, 0))
+
+
+def rounded_once(b: Builder, node: Scalar) -> Scalar:
+    """A sum of what is carried and a product, rounded once; another value as it is."""
+    if node.op != "add" or node.dtype not in fma.accepts:
+        return node
+    total, value = node.args
+    if value.op != "mul":
+        return node
+    x, y = value.args
+    return b.fma(x, y, total)

@@ -11,11 +11,11 @@ from typing import Any, ClassVar, Final
 import numpy as np
 
 from functrax.backends.kernels.ir import Reduce
+from functrax.backends.kernels.operations import rounded_once
 from functrax.backends.loops.rewrites.rewrite import Rewrite, changed
 from functrax.backends.loops.tree import Function, Let, Loop, Statement
-from functrax.core.prims.fused import fma
 from functrax.core.records import record, replace
-from functrax.core.scalars.scalar import Builder, Scalar
+from functrax.core.scalars.scalar import Scalar
 
 _BOOL: Final = np.dtype(np.bool_)
 
@@ -78,14 +78,5 @@ class Combine(Rewrite):
         if narrow:
             part = b.node("across", values[0].dtype, values, (s.how, 0, lanes))
             return list(s.how.combine(b, s.accs, (b.convert(part, s.values[0].dtype),)))
-        return [self._once(b, x) for x in s.how.combine(b, s.accs, values)]
-
-    def _once(self, b: Builder, node: Scalar) -> Scalar:
-        """A sum with a product, rounded once."""
-        if not self.fused or node.op != "add" or node.dtype not in fma.accepts:
-            return node
-        total, value = node.args
-        if value.op != "mul":
-            return node
-        x, y = value.args
-        return b.fma(x, y, total)
+        found = s.how.combine(b, s.accs, values)
+        return [rounded_once(b, x) if self.fused else x for x in found]

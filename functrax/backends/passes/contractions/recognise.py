@@ -24,6 +24,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from functrax.backends.passes.contractions.inverse_maps import MOST_PLACES, inverse_of
 from functrax.backends.passes.contractions.layouts import (
     Layouts,
     Shape,
@@ -39,6 +40,7 @@ from functrax.backends.passes.contractions.terms import (
     is_part_of_sides,
     of_arrays,
 )
+from functrax.backends.passes.contractions.writer import EquationWriter
 from functrax.backends.passes.groups import contraction, grouped
 from functrax.backends.passes.inner import with_bodies, with_eqns
 from functrax.backends.passes.rewrites import Rewrites
@@ -49,7 +51,7 @@ from functrax.core.prims.arithmetic import add, mul, neg, sub
 from functrax.core.prims.convert import convert_element_type
 from functrax.core.prims.mapped import reindex_reduce
 from functrax.core.prims.reduce import ReindexReduce, reduce_or, reduce_sum
-from functrax.core.prims.reindex import Reindex, broadcast_in_dim, map_of
+from functrax.core.prims.reindex import Reindex, broadcast_in_dim, map_of, reshape
 from functrax.core.prims.slicing import slice_
 from functrax.core.tracing.primitive import Elementwise
 from functrax.core.types import dtypes
@@ -102,6 +104,10 @@ def recognise(jaxpr: Jaxpr, rewrites: Rewrites) -> Jaxpr:
     for eqn in with_bodies(jaxpr.eqns, lambda inner: recognise(inner, rewrites)):
         if work.follow(eqn) and rewrites.allow("sum of products", eqn):
             eqns += work.contractions_of(eqn)
+            continue
+        gathered = work.gathered(eqn)
+        if gathered is not None and rewrites.allow("sum that gathers", eqn):
+            eqns += gathered
         else:
             eqns.append(eqn)
     return with_eqns(jaxpr, eqns)
@@ -228,6 +234,29 @@ class _Recognition:
             if found is not None:
                 return found
         return [self._whole(eqn)]
+
+    def gathered(self, eqn: Eqn) -> list[Eqn] | None:
+        """What adds up repeated elements for each result, where an equation scatters them.
+
+        So does the gradient of a sum over windows, which is one over windows, too.  None where most
+        of what is read for a result may lie outside.
+        """
+        if eqn.primitive is not reindex_reduce or not _adds_up(eqn):
+            return None
+        x = eqn.invars[0]
+        if x not in self.layouts:
+            return None
+        inverse = inverse_of(eqn.params["map"])
+        if inverse is None or inverse.divides or len(inverse.domain) == inverse.kept:
+            return None
+        if math.prod(inverse.domain) > MOST_PLACES * x.aval.size or x.aval.dtype == np.bool_:
+            return None
+        writer = EquationWriter(eqn.source)
+        terms = writer.view(x, IndexMap(inverse.domain, x.aval.shape, inverse.exprs))
+        axes = tuple(range(inverse.kept, len(inverse.domain)))
+        total = writer.view(writer.new(reduce_sum, terms, axes=axes), inverse.after)
+        writer.new(reshape, total, shape=eqn.outvars[0].aval.shape)
+        return writer.giving(eqn.outvars[0])
 
     def _whole(self, eqn: Eqn) -> Eqn:
         """The group of a sum, the products beneath it, and the reindexes beneath those.

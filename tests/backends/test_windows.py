@@ -12,6 +12,7 @@ import pytest
 import functrax
 import functrax.numpy as jnp
 from functrax import lax
+from functrax.backends.compilation.pipeline import run_pipeline
 from functrax.backends.kernels import lower
 from functrax.core.options.config import Override
 from functrax.scipy import signal
@@ -76,17 +77,36 @@ REDUCTIONS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-@pytest.mark.parametrize("shape", [(6, 40), (37, 70), (33, 4)], ids=str)
+#: Several long rows that are reduced in one loop.
+ROWS: dict[str, Callable[[Any], Any]] = {
+    "gradient of a filter": lambda x: functrax.grad(
+        lambda k: (signal.convolve2d(x, k, "same") ** 2).mean()
+    )(BLUR),
+    "gradient of a long filter": lambda x: functrax.grad(
+        lambda k: (signal.convolve2d(x, k, "same") ** 2).mean()
+    )(BLUR.reshape(1, 9).repeat(3, 0)),
+    "sums": lambda x: stacked(x).sum((1, 2)),
+    "variances": lambda x: jnp.var(stacked(x), (1, 2)),
+    "places": lambda x: jnp.argmax(stacked(x).reshape(9, -1), 1),
+    "several results": lambda x: (stacked(x).max((1, 2)), stacked(x).min((1, 2)) * 2),
+    "columns of long arrays": lambda x: (x[:, :3] * x[:, 1:4]).max(0),
+}
+REDUCTIONS |= ROWS
+
+
+@pytest.mark.parametrize("shape", [(6, 40), (37, 70), (33, 4), (300, 300)], ids=str)
 @pytest.mark.parametrize("name", REDUCTIONS)
 def test_values_are_those_of_the_reference(name: str, shape: tuple[int, int]) -> None:
     x = sample(shape, "float32")
     f = REDUCTIONS[name]
     with written_out(True):
-        found = np.asarray(functrax.jit(f)(x))
+        results = functrax.tree.leaves(functrax.jit(f)(x))
     with Override("backend", "interp"):
-        expected = np.asarray(functrax.jit(f)(x))
-    assert found.dtype == expected.dtype
-    np.testing.assert_allclose(found, expected, rtol=2e-5, atol=2e-4)
+        wanted = functrax.tree.leaves(functrax.jit(f)(x))
+    for result, value in zip(results, wanted, strict=True):
+        found, expected = np.asarray(result), np.asarray(value)
+        assert found.dtype == expected.dtype
+        np.testing.assert_allclose(found, expected, rtol=2e-5, atol=2e-4)
 
 
 @pytest.mark.parametrize("name", ["sum", "max", "convolution", "strided", "wrapped", "reflected"])
@@ -133,6 +153,48 @@ def test_special_values(value: float) -> None:
         np.testing.assert_array_equal(np.signbit(found), np.signbit(expected))
 
 
+def total(window: tuple[int, int], strides: tuple[int, int], padding: Any, **how: Any) -> Any:
+    """The sum of the squares of sums over windows."""
+
+    def f(x: Any) -> Any:
+        sums = lax.reduce_window(x, np.float32(0), lax.add, window, strides, padding, **how)
+        return (sums * sums).sum()
+
+    return f
+
+
+@pytest.mark.parametrize(
+    ("window", "strides", "padding", "how"),
+    [
+        ((3, 3), (1, 1), "SAME", {}),
+        ((2, 5), (1, 1), "VALID", {}),
+        ((3, 1), (1, 1), ((4, 0), (0, 2)), {}),
+        ((3, 3), (2, 2), "SAME", {}),
+        ((2, 2), (2, 2), "VALID", {}),
+        ((2, 3), (1, 1), "SAME", {"window_dilation": (2, 1)}),
+        ((2, 3), (1, 1), "SAME", {"base_dilation": (1, 2)}),
+    ],
+)
+def test_gradients_of_sums_over_windows(
+    window: Any, strides: Any, padding: Any, how: dict[str, Any]
+) -> None:
+    x = sample((20, 70), "float32")
+    f = functrax.grad(total(window, strides, padding, **how))
+    found = functrax.jit(f)(x)
+    with Override("backend", "interp"):
+        np.testing.assert_allclose(found, functrax.jit(f)(x), rtol=1e-5, atol=1e-4)
+
+
+def test_the_gradient_of_a_sum_over_windows_scatters_nothing() -> None:
+    x = np.zeros((20, 70), np.float32)
+    text = str(
+        run_pipeline(functrax.make_jaxpr(functrax.grad(total((3, 3), (1, 1), "SAME")))(x).jaxpr)[
+            "fuse"
+        ].program
+    )
+    assert "reindex_reduce" not in text
+
+
 def loops(f: Callable[..., Any], *args: Any) -> list[str]:
     return [str(kernel.loops) for kernel in functrax.explain(f)(*args).kernels]
 
@@ -142,6 +204,12 @@ def test_windows_of_large_images_have_no_loop() -> None:
     for f in (REDUCTIONS["convolution"], pool(lax.max, -np.inf, (5, 5)), REDUCTIONS["strided"]):
         for text in loops(f, x):
             assert "carry" not in text
+
+
+def test_long_rows_that_share_what_they_read_have_one_loop() -> None:
+    x = np.zeros((300, 300), np.float32)
+    blocks = [text for text in loops(ROWS["gradient of a filter"], x) if ".blocks" in text]
+    assert max(text.split("extents")[0].count("out b") for text in blocks) == 10
 
 
 def test_long_rows_small_arrays_and_strict_sums_have_loops() -> None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from functrax.backends.kernels.ir import Kernel
@@ -69,35 +69,58 @@ def _lowered(jaxpr: Jaxpr, name: str, strict: bool, costs: Costs | None) -> list
         return [Lowering(jaxpr, name, shape, axes, pieces, strict=strict).kernel()]
     if costs is None:
         return [kernel]
-    if axes and not strict:
-        plain, kernel = _written_out(plain, kernel, costs) or (plain, kernel)
+    if axes:
+        return [kernel if strict else _written_out(plain, kernel, costs) or kernel]
     return _parts(plain, kernel, costs) or [kernel]
 
 
-def _written_out(plain: Lowering, kernel: Kernel, costs: Costs) -> tuple[Lowering, Kernel] | None:
-    """A kernel of short reductions that are written out, and its lowering.
+def _written_out(plain: Lowering, kernel: Kernel, costs: Costs) -> Kernel | None:
+    """A kernel in which short loops are written out.
 
     The elements of a window, say, are read and added up in one block of instructions: no loop
-    starts for each point, and what is asked of one of them is asked where it changes.  None if rows
-    are long, or it does not save what the machine code takes longer to make.
+    starts for each point, and what is asked of one of them is asked where it changes.  Or several
+    long rows are reduced in one loop, as for the gradient of a filter, so that what they share is
+    read once.  None if it does not save what the machine code takes longer to make.
     """
     from functrax.backends.kernels.steps import MOST_OPERATIONS, MOST_TERMS  # which few need
 
-    jaxpr, rows = plain.jaxpr, plain.row_shape
-    terms = math.prod([plain.extents[d] for d in plain.inner])
-    if terms > 4 * MOST_TERMS or kernel.work * terms > MOST_OPERATIONS:
-        return None
+    jaxpr, shape, rows = plain.jaxpr, plain.full_shape, plain.row_shape
     if any(point_of(x.aval.shape, rows, plain.row_point) is None for x in jaxpr.outvars):
+        return None
+    most = min(4 * MOST_TERMS, MOST_OPERATIONS // kernel.work)
+    axes = iteration_space(jaxpr)[1]
+    spread = _short_axes([d for d in range(len(shape)) if d not in axes], shape, most)
+    is_short = math.prod([shape[d] for d in axes]) <= most
+    if not is_short and not spread:
         return None
     before = costs(kernel)
     if not _pays(before, 0.0):
         return None
-    sizes = tuple((n,) for n in rows)
-    lowering = Lowering(jaxpr, plain.name, rows, (), sizes, written_out=plain.hows)
+    if is_short:
+        sizes = tuple((n,) for n in rows)
+        lowering = Lowering(jaxpr, plain.name, rows, (), sizes, hows=plain.hows)
+    else:
+        sizes = tuple((1 if d in spread else n,) for d, n in enumerate(shape))
+        lowering = Lowering(jaxpr, plain.name, shape, axes, sizes, hows=plain.hows, spread=spread)
     found = answered(lambda: [lowering.kernel()])
     if isinstance(found, Refusal) or not _pays(before, costs(found[0])):
         return None
-    return lowering, found[0]
+    return found[0]
+
+
+def _short_axes(kept: Sequence[int], shape: Shape, most: int) -> tuple[int, ...]:
+    """The innermost of the axes of rows, so many that registers hold what their rows carry.
+
+    That is two registers for each, in which float32 are added up as float64.
+    """
+    found: list[int] = []
+    rows = 1
+    for d in reversed(kept):
+        rows *= shape[d]
+        if rows > min(most, target().registers // 2):
+            break
+        found.append(d)
+    return tuple(reversed(found)) if math.prod([shape[d] for d in found]) > 1 else ()
 
 
 def _pays(before: float, after: float) -> bool:
@@ -114,7 +137,7 @@ def _parts(whole: Lowering, kernel: Kernel, costs: Costs) -> list[Kernel] | None
     """
     jaxpr, shape = whole.jaxpr, whole.full_shape
     points = math.prod(shape)
-    if any(map(is_update, jaxpr.eqns)) or (whole.inner and not whole.written_out):
+    if any(map(is_update, jaxpr.eqns)):
         return None
     if not _is_worth_splitting(points, kernel, LEAST_SPLIT):
         return None
@@ -230,7 +253,7 @@ class _Part:
             sizes = tuple((y - x,) for x, y in zip(begin, end, strict=True))
             lowered = Lowering(
                 whole.jaxpr, whole.name, whole.full_shape, (), sizes, begin,
-                written_out=whole.written_out,
+                hows=whole.hows,
             )  # fmt: skip
             parts.append(_Part(lowered, None, begin, end))
         return parts

@@ -29,7 +29,7 @@ from functrax.backends.kernels.values import (
     reduced_axes,
 )
 from functrax.backends.targets import target
-from functrax.core.index.expr import Dim, as_expr
+from functrax.core.index.expr import Dim, IndexExpr, as_expr
 from functrax.core.index.map import IndexMap
 from functrax.core.index.map_form import flatten
 from functrax.core.ir.jaxpr import Atom, Eqn, Jaxpr, Var
@@ -96,11 +96,13 @@ class Lowering:
       pieces: for each axis the sizes of the dims that it is made of, outermost first.
       begins: for each axis the index at which the kernel begins; 0 where it is left out.
       strict: whether all sums are added up in the dtype that their primitive says.
-      written_out: how reductions put elements together that have no loop: the space is that of
-        their results, each of which is an expression of all its elements.  Empty if they have one.
+      hows: how reductions put elements together, where that is known.
+      spread: axes whose indices are written out, so that one loop reduces several rows.
 
     Attributes:
       hows: how reductions put elements together.
+      written_out: whether they have no loop: the space is that of their results, each of which is
+        an expression of all its elements.
     """
 
     def __init__(
@@ -112,10 +114,12 @@ class Lowering:
         pieces: tuple[tuple[int, ...], ...],
         begins: tuple[int, ...] | None = None,
         strict: bool = False,
-        written_out: Mapping[Eqn, Reduction] = NOTHING,
+        hows: Mapping[Eqn, Reduction] = NOTHING,
+        spread: tuple[int, ...] = (),
     ) -> None:
-        self.strict, self.written_out = strict, written_out
-        self.hows: dict[Eqn, Reduction] = {}
+        self.strict, self.spread = strict, spread
+        self.hows = dict(hows)
+        self.written_out = bool(hows) and not axes
         self.jaxpr, self.name = jaxpr, name
         self.builder = Builder()
         self.extents = tuple(size for sizes in pieces for size in sizes)
@@ -125,17 +129,22 @@ class Lowering:
         self.full_shape = shape
         kept = [d for d in range(len(shape)) if d not in axes]
         self.row_point = tuple(self.point[d] for d in kept)
+        #: The points of the rows that are reduced at once.
+        self.row_points = [
+            tuple([as_expr(place[d]) if d in place else self.point[d] for d in kept])
+            for place in self._spread_places()
+        ]
         self.row_shape = tuple(shape[d] for d in kept)
         self.outer = tuple(k for d in kept for k in dims_of[d])
         self.inner = tuple(k for d in axes for k in dims_of[d])
         self.defs: dict[Var, Eqn] = {v: e for e in jaxpr.eqns for v in e.outvars}
         self.inputs = {jaxpr.invars[n]: k for k, n in enumerate(read_inputs(jaxpr))}
         self.indices = Indices(self.builder, self.extents)
-        chooses = bool(written_out) or all(map(_in_any_order, jaxpr.eqns))
+        chooses = self.written_out or all(map(_in_any_order, jaxpr.eqns))
         self.values = Values(self.builder, self.indices, self.defs, self, chooses)
         self.reductions: list[Reduce] = []
         self.stage_of: dict[Scalar, int] = {}  # the first stage that can compute a node
-        self.row_values: dict[Eqn, Scalar] = {}
+        self.row_values: dict[tuple[Eqn, Point], Scalar] = {}
 
     # ---- the kernel ---------------------------------------------------------------------------
 
@@ -145,8 +154,9 @@ class Lowering:
         operands += [Operand(v.aval.dtype, v.aval.size, True) for v in self.jaxpr.outvars]
         rows: list[Store] = []
         stores: list[tuple[int, Store]] = []
-        for buffer, out in enumerate(self.jaxpr.outvars, len(self.inputs)):
-            store, in_full = self._store(out, buffer)
+        outs = enumerate(self.jaxpr.outvars, len(self.inputs))
+        for (buffer, out), row_point in itertools.product(outs, self.row_points):
+            store, in_full = self._store(out, buffer, row_point)
             if in_full and self.inner:
                 stores.append((self._stage(store.values), store))
             else:
@@ -161,7 +171,12 @@ class Lowering:
             self.name, self.builder, operands, self.extents, self.outer, self.inner, stages, rows
         )
 
-    def _store(self, out: Atom, buffer: int) -> tuple[Store, bool]:
+    def _spread_places(self) -> Iterator[dict[int, int]]:
+        """The indices that are written out, of each axis one."""
+        for place in itertools.product(*[range(self.full_shape[d]) for d in self.spread]):
+            yield dict(zip(self.spread, place, strict=True))
+
+    def _store(self, out: Atom, buffer: int, row_point: Point) -> tuple[Store, bool]:
         """The store of a result, and whether it is one of the whole space (else of rows)."""
         eqn = self.defs.get(out) if isinstance(out, Var) else None
         if eqn is not None and is_update(eqn):
@@ -171,7 +186,7 @@ class Lowering:
         point = point_of(shape, self.full_shape, self.point)
         if point is None:
             in_full = False
-            point = point_of(shape, self.row_shape, self.row_point)
+            point = point_of(shape, self.row_shape, row_point)
         if point is None:
             refuse(f"a result of shape {shape} in a space of {self.full_shape}")
         value = self.values.at(out, point)
@@ -215,34 +230,28 @@ class Lowering:
         return load(self.builder, x.aval.dtype, self.inputs[x], (address, offset), guard)
 
     def reduced_points(self, eqn: Eqn, point: Point) -> list[Point]:
-        """A reduction runs over the whole space, in a stage; or over all elements of its row."""
+        """A reduction runs over its row, in a stage; or over all elements of it, one by one."""
         if not self.written_out:
-            return [self.point]
-        return [self._with_axes(eqn, point, place) for place in _places(eqn)]
-
-    def _with_axes(self, eqn: Eqn, point: Point, place: Sequence[int]) -> Point:
-        """Where an element of a row is: the point of the row, with an index for each axis of it."""
-        axes, inside, outside = reduced_axes(eqn) or (), iter(place), iter(point)
-        dims = range(eqn.invars[0].aval.ndim)
-        return tuple([as_expr(next(inside)) if d in axes else next(outside) for d in dims])
+            inside = [self.point[d] for d in reduced_axes(eqn) or ()]
+            return [_inserted(eqn, point, inside)]
+        return [_inserted(eqn, point, list(map(as_expr, place))) for place in _places(eqn)]
 
     def reduced(self, eqn: Eqn, point: Point, operands: list[Scalar]) -> Scalar:
         """The value of a reduction in the row of this point."""
         if self.written_out:
             return self._combined(eqn, operands)
-        if point != self.row_point:
+        if point not in self.row_points:
             refuse("a reduction is used at another row than its own")
-        if eqn in self.row_values:
-            return self.row_values[eqn]
+        if (eqn, point) in self.row_values:
+            return self.row_values[eqn, point]
         b = self.builder
         (value,) = operands
-        how = eqn.primitive.reduction(eqn.invars[0].aval, **eqn.params)  # type: ignore[attr-defined]
+        how = self.hows.get(eqn)
+        if how is None:
+            how = self.hows[eqn] = self._how(eqn, value)
         place = b.const(0, how.place)
         if isinstance(eqn.primitive, ArgReduce):
             place = self.indices.integer(self.point[eqn.params["axis"]], how.place)
-        if self._is_product_of_matrices(eqn, value):
-            how = Fold("add", value.dtype, value.dtype, 0)
-        self.hows[eqn] = how
         values = how.start(b, value, place)
         number = len(self.reductions)
         accs = tuple(b.node("acc", v.dtype, (), (number, k)) for k, v in enumerate(values))
@@ -250,12 +259,19 @@ class Lowering:
         self.reductions.append(Reduce(how, values, accs, results))
         self.stage_of.update(dict.fromkeys(results, 1 + self._stage(values)))
         result: Scalar = how.finish(b, results)
-        self.row_values[eqn] = result
+        self.row_values[eqn, point] = result
         return result
+
+    def _how(self, eqn: Eqn, value: Scalar) -> Reduction:
+        """How a reduction puts elements together, of which ``value`` is one."""
+        if self._is_product_of_matrices(eqn, value):
+            return Fold("add", value.dtype, value.dtype, 0)
+        how: Reduction = eqn.primitive.reduction(eqn.invars[0].aval, **eqn.params)  # type: ignore[attr-defined]
+        return how
 
     def _combined(self, eqn: Eqn, operands: Sequence[Scalar]) -> Scalar:
         """The value of a reduction that is written out: in the order in which a loop has it."""
-        b, how = self.builder, self.written_out[eqn]
+        b, how = self.builder, self.hows[eqn]
         carried = how.empty(b)
         for (place, *_), x in zip(_places(eqn), operands, strict=True):
             element = how.start(b, x, b.const(place, how.place))
@@ -277,6 +293,13 @@ class Lowering:
         dims = [dims_of(x) for x in value.args]
         both = not any(used.isdisjoint(self.inner) for used in dims)
         return both and dims[0] & rows != dims[1] & rows
+
+
+def _inserted(eqn: Eqn, point: Point, inside: Sequence[IndexExpr]) -> Point:
+    """Where an element of a row is: the point of the row, with an index for each axis of it."""
+    axes, rest = reduced_axes(eqn) or (), iter(point)
+    indices = dict(zip(axes, inside, strict=True))
+    return tuple([indices[d] if d in axes else next(rest) for d in range(eqn.invars[0].aval.ndim)])
 
 
 def _places(eqn: Eqn) -> Iterator[tuple[int, ...]]:

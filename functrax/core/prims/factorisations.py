@@ -153,8 +153,10 @@ class QR(MatrixFunction):
             # The diagonal of r stays real, so q's columns turn in the complex plane.
             middle = select_n(on_diagonal(turn.aval.shape), like(x, 0), only_imaginary(inside))
             turn = add(turn, middle)
-        dq = add(matmul(q, sub(turn, inside)), scaled)
-        dr = triangle(add(matmul(adjoint(dq), x), matmul(adjoint(q), t)), lower=False)
+        upper = sub(inside, turn)
+        dq = sub(scaled, matmul(q, upper))
+        dr = matmul(upper, r) if m >= n else sub(matmul(adjoint(q), t), matmul(turn, r))
+        dr = triangle(dr, lower=False)
         if m > n and full_matrices:
             return self._full(x, whole, dq, dr)
         return (q, r), (dq, dr)

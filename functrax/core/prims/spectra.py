@@ -79,11 +79,12 @@ class Eigh(MatrixFunction):
         w, v = self.bind(x, lower=lower)
         if t is None:
             return (w, v), (None, None)
-        inside = matmul(adjoint(v), matmul(hermitian(t, lower), v))
+        moved = matmul(hermitian(t, lower), v)
+        inside = matmul(adjoint(v), moved)
         shape = x.aval.shape
         gaps = _off_diagonal_reciprocal(sub(across_columns(w, shape), across_rows(w, shape)))
         dv = matmul(v, mul(_widened(gaps, v), inside))
-        return (w, v), (real_part(diagonal(inside)), dv)
+        return (w, v), (_products(v, moved, axis=-2), dv)
 
     def samples(self) -> Iterable[Sample]:
         yield Sample(((3, 3),), {"lower": True}, distinct=True)
@@ -133,11 +134,16 @@ class SVD(MatrixFunction):
                 fix="full_matrices=False",
             )
         s, u, vh = self.bind(x, full_matrices=False, compute_uv=True)
-        inside = matmul(matmul(adjoint(u), t), adjoint(vh))
-        ds = real_part(diagonal(inside))
+        if m >= n:
+            moved = matmul(t, adjoint(vh))
+            ds = _products(u, moved, axis=-2)
+        else:
+            moved = matmul(adjoint(u), t)
+            ds = _products(vh, moved, axis=-1)
         if not compute_uv:
             return [s], [ds]
-        du, dv = _vector_tangents(t, s, u, adjoint(vh), inside)
+        inside = matmul(adjoint(u), moved) if m >= n else matmul(moved, adjoint(vh))
+        du, dv = _vector_tangents(moved, s, u, adjoint(vh), inside)
         return [s, u, vh], [ds, du, adjoint(dv)]
 
     def samples(self) -> Iterable[Sample]:
@@ -149,8 +155,22 @@ class SVD(MatrixFunction):
         yield Sample(((0, 2),), both)
 
 
-def _vector_tangents(t: Value, s: Value, u: Value, v: Value, inside: Value) -> tuple[Value, Value]:
-    """Tangents of left and right singular vectors; ``inside`` is ``u^H t v``."""
+def _products(x: Value, y: Value, axis: int) -> Value:
+    """Real parts of the products ``x^H y`` of columns, or of rows, and no others."""
+    axes = (x.aval.ndim + axis,)
+    return reduce_sum(real_part(mul(conjugated(x), y)), axes=axes)
+
+
+def _vector_tangents(
+    moved: Value, s: Value, u: Value, v: Value, inside: Value
+) -> tuple[Value, Value]:
+    """Tangents of left and right singular vectors.
+
+    Args:
+      moved: ``t v`` of the tangent ``t`` where ``u`` is the longer one; else ``u^H t``.
+      s, u, v: the decomposition.
+      inside: ``u^H t v``.
+    """
     shape = inside.aval.shape
     columns, rows = across_columns(s, shape), across_rows(s, shape)
     gaps = mul(sub(columns, rows), add(columns, rows))
@@ -165,11 +185,11 @@ def _vector_tangents(t: Value, s: Value, u: Value, v: Value, inside: Value) -> t
         here = on_diagonal(shape)
         turn_u = add(turn_u, select_n(here, like(u, 0), div(half, _not_zero(columns))))
     du, dv = matmul(u, turn_u), matmul(v, turn_v)
-    m, n = t.aval.shape[-2:]
+    m, n = u.aval.shape[-2], v.aval.shape[-2]
     if m > n:
-        du = add(du, _outside(matmul(t, v), u, s))
+        du = add(du, _outside(moved, u, s))
     if n > m:
-        dv = add(dv, _outside(matmul(adjoint(t), u), v, s))
+        dv = add(dv, _outside(adjoint(moved), v, s))
     return du, dv
 
 

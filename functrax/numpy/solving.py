@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from functrax.core.arrays.operators import Array
 from functrax.core.errors.typed import ArgumentError, ShapeError
-from functrax.core.prims import linear_systems
+from functrax.core.prims import determinants, factorisations
 from functrax.core.prims.matrices import adjoint, check_matrix, identity
 from functrax.core.tracing.primitive import Value
 from functrax.core.types import dtypes
@@ -84,7 +84,7 @@ def solve(a: Any, b: Any) -> Value:
             fix="as many rows in b as in a; b with one axis is a vector",
         )
     x, y = same_batches("solve", x, y)
-    out = result(linear_systems.linear_solve(x, y))
+    out = result(factorisations.linear_solve(x, y))
     return out[..., 0] if is_vector else out
 
 
@@ -102,7 +102,7 @@ def inv(a: Any) -> Value:
     """
     (x,) = matrices_of("inv", a)
     check_matrix("inv", x.aval, square=True)
-    return result(linear_systems.linear_solve(x, identity(x)))
+    return result(factorisations.linear_solve(x, identity(x)))
 
 
 def det(a: Any) -> Value:
@@ -120,7 +120,7 @@ def det(a: Any) -> Value:
     check_matrix("det", x.aval, square=True)
     if 1 <= x.aval.shape[-1] <= 3 and x.aval.dtype in (dtypes.float32, dtypes.float64):
         return _small_det(result(x))
-    return result(linear_systems.det(x))
+    return result(determinants.det(x))
 
 
 def _small_det(a: Value) -> Value:
@@ -150,7 +150,7 @@ def slogdet(a: Any, *, method: str | None = None) -> SlogdetResult:
     if method not in (None, "lu", "qr"):
         raise ArgumentError("slogdet: unknown method", got=repr(method), fix="'lu', 'qr' or None")
     (x,) = matrices_of("slogdet", a)
-    sign, size = linear_systems.slogdet(x)
+    sign, size = determinants.slogdet(x)
     return SlogdetResult(result(sign), result(size))
 
 

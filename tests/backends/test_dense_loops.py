@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,8 @@ from functrax.backends.libraries.site import Site
 from functrax.core import native
 from functrax.core.options.contexts import enable_x64
 from functrax.core.prims import matrix_values
+from functrax.core.prims.determinants import cofactor
+from functrax.core.prims.factorisations import factored_solve
 from functrax.core.prims.linear_systems import triangular_solve
 
 pytestmark = pytest.mark.skipif(
@@ -195,3 +198,47 @@ def test_empty_matrices(lead: tuple[int, ...]) -> None:
         )
         assert lower.shape == a.shape and solved.shape == (*lead, n, 0)
         np.testing.assert_array_equal(lower, a)
+
+
+@pytest.mark.parametrize("char", "fd")
+@pytest.mark.parametrize("n", SIZES)
+def test_systems_of_an_eliminated_matrix(n: int, char: str) -> None:
+    a = (random(2, n, n) + 2 * np.eye(n)[::-1]).astype(char)
+    factors, _, order = results(lax.linalg.lu, a)
+    for count, transposed in itertools.product((1, 3, 40), (False, True)):
+        b = random(2, n, count, char=char, seed=1)
+        (got,) = results(partial(factored_solve, transposed=transposed), a, factors, order, b)
+        wide = (a.swapaxes(-1, -2) if transposed else a).astype("d")
+        size = np.abs(wide).max() * n * max(1, np.abs(got).max())
+        assert np.abs(wide @ got - b).max() < 16 * np.finfo(char).eps * size
+
+
+@pytest.mark.parametrize("char", "fd")
+@pytest.mark.parametrize("n", [1, 2, 5, 17, 40, 70])
+def test_cofactors_of_any_rank(n: int, char: str) -> None:
+    for rank in range(max(n - 2, 0), n + 1):
+        x = (random(2, n, rank) @ random(2, rank, n, seed=1) / n).astype(char)
+        x[1] = x[1][:, ::-1]
+        (got,) = results(cofactor, x)
+        wanted = matrix_values.cofactors(x.astype("d"))
+        sizes = np.linalg.svd(x.astype("d"), compute_uv=False)
+        scale = sizes[:, 0] * np.prod(sizes[:, : max(n - 2, 0)], axis=-1)
+        bound = 16 * n * np.finfo(char).eps * max(float(scale.max()), 1e-30)
+        np.testing.assert_allclose(got, wanted, rtol=0, atol=bound)
+
+
+def test_cofactors_whose_zero_pivot_is_not_the_last() -> None:
+    x = random(2, 40, 40)
+    x[0, :, 0] = 0
+    x[1, :, 20] = x[1, :, 3]
+    (got,) = results(cofactor, x)
+    wanted = matrix_values.cofactors(x)
+    np.testing.assert_allclose(got, wanted, rtol=0, atol=1e-10 * np.abs(wanted).max())
+
+
+@pytest.mark.parametrize("power", [9, -9])
+def test_cofactors_of_pivots_whose_products_leave_the_range(power: int) -> None:
+    """The first sixteen pivots have a product of 2**144 or 2**-144."""
+    pivots = 2.0 ** np.repeat([power, -power + np.sign(power) * 2], 16)
+    (got,) = results(cofactor, np.diag(pivots).astype("f"))
+    np.testing.assert_array_equal(got, np.diag(np.prod(pivots) / pivots).astype("f"))

@@ -24,7 +24,8 @@ from functrax.core.native import extension
 from functrax.core.options.config import config
 from functrax.core.options.contexts import enable_x64
 from functrax.core.prims import matrix_values
-from functrax.core.prims.linear_systems import cofactor, triangular_solve
+from functrax.core.prims.determinants import cofactor
+from functrax.core.prims.linear_systems import triangular_solve
 
 pytestmark = pytest.mark.skipif(extension is None, reason="the extension has the functions")
 

@@ -42,8 +42,8 @@ UNAVAILABLE = frozenset(
 WITHOUT_RULE = frozenset(
     {
         "all_gather", "axis_index", "check", "contraction", "custom_vjp_linear", "debug_callback",
-        "fused", "index_check", "io_callback", "pmax", "pmin", "ppermute", "psum", "pure_callback",
-        "pvary",
+        "factored_solve", "fused", "index_check", "io_callback", "pmax", "pmin", "ppermute", "psum",
+        "pure_callback", "pvary",
     }
 )  # fmt: skip
 OF_PROGRAMS = frozenset(

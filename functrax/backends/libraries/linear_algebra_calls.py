@@ -35,15 +35,16 @@ from functrax.backends.libraries.site import (
     loop_launch,
 )
 from functrax.backends.targets import target
-from functrax.core.prims.factorisations import lu, lu_pivots_to_permutation, qr
-from functrax.core.prims.linear_systems import (
-    cholesky,
-    cofactor,
-    det,
+from functrax.backends.threads import default_num_threads
+from functrax.core.prims.determinants import cofactor, det, slogdet
+from functrax.core.prims.factorisations import (
+    factored_solve,
     linear_solve,
-    slogdet,
-    triangular_solve,
+    lu,
+    lu_pivots_to_permutation,
+    qr,
 )
+from functrax.core.prims.linear_systems import cholesky, triangular_solve
 from functrax.core.prims.matrix_values import MOST_WORK
 from functrax.core.prims.spectra import eigh, svd
 from functrax.core.tracing.primitive import Primitive
@@ -133,19 +134,40 @@ def _linear_solve(site: Site) -> list[Launch | None]:
         (a, b), lead = site.inputs, site.shape[:-2]
         packed = site.builder.value(site.shape, site.char)
         pivots, order = (site.builder.value((*lead, n), "i") for _ in range(2))
-        name = f"dense_lu_solve_{site.char}"
-        strips = site.strips(count)
         return [
             _eliminated(site, a, (packed, pivots, order)),
-            site.own(
-                name, (packed, order, b), site.outputs, (n, count, 0),
-                _dense_ns(site, n * n * (count // strips)), site.units * strips,
-            ),
-        ]  # fmt: skip
+            _solved(site, (packed, order, b), n, count, transposed=False),
+        ]
     cost = _cubic(site, 1) + n * n * count // 3
     scratch = ((n, n), site.char), ((n,), "l")
     found = site.by_lapack(("trsm", "trsv", "getrf"), scratch, (n, count), cost)
     return found or [_ufunc(site, "solve", site.inputs, site.outputs, cost)]
+
+
+def _solved(
+    site: Site, operands: tuple[int, ...], n: int, count: int, transposed: bool
+) -> Launch | None:
+    """The launch that solves dense systems by factors, a permutation and the other side."""
+    strips = site.strips(count)
+    return site.own(
+        f"dense_lu_solve_{site.char}", operands, site.outputs, (n, count, int(transposed)),
+        _dense_ns(site, n * n * (count // strips)), site.units * strips,
+    )  # fmt: skip
+
+
+def _factored_solve(site: Site) -> list[Launch | None]:
+    n, count = site.avals[3].shape[-2:]
+    transposed = site.params["transposed"]
+    site.inputs = site.inputs[1:]  # the matrix itself is not read
+    if site.is_dense:
+        return [_solved(site, site.inputs, n, count, transposed)]
+    cost = target().library_call_ns + n * n * count // 4
+    numbers = (n, count, int(transposed))
+    found = site.by_lapack(("trsm", "trsv"), (((n, count), site.char),), numbers, cost)
+    if found or n * n * count > MOST_WORK:
+        return found or [None]
+    cost = 10 + n * count * (n + 8)
+    return [site.own(f"factored_solve_{site.char}", site.inputs, site.outputs, numbers, cost)]
 
 
 def _eliminated(site: Site, x: int, results: tuple[int, ...]) -> Launch | None:
@@ -178,9 +200,12 @@ def _determinant(site: Site) -> list[Launch | None]:
 def _eigh(site: Site) -> list[Launch | None]:
     lower, n, cost = site.params["lower"], site.shape[-1], _spectral(site, 20)
     work, integers = 1 + 6 * n + 2 * n * n, 3 + 5 * n  # as LAPACK asks for
-    scratch = ((n, n), site.char), ((work,), site.char), ((integers,), "l")
-    params = (n, int(lower), work, integers)
-    found = site.by_lapack(("syevd",), scratch, params, cost, small=True)
+    units = 1
+    if cost >= target().lock_ns:
+        units = max(min(site.units, default_num_threads()), 1)
+    scratch = ((units, n, n), site.char), ((units, work), site.char), ((units, integers), "l")
+    params = (n, int(lower), work, integers, units)
+    found = site.by_lapack(("syevd",), scratch, params, cost, small=True, units=units)
     name = "eigh_lo" if lower else "eigh_up"
     return found or [_ufunc(site, name, site.inputs, site.outputs, cost)]
 
@@ -281,7 +306,18 @@ def _lu(site: Site) -> list[Launch | None]:
 
 
 def _cofactor(site: Site) -> list[Launch | None]:
-    n = site.shape[-1]
+    *lead, n, _ = site.shape
+    if site.is_dense:
+        packed = site.builder.value(site.shape, site.char)
+        pivots, order = (site.builder.value((*lead, n), "i") for _ in range(2))
+        (x,), strips = site.inputs, site.strips(n)
+        return [
+            _eliminated(site, x, (packed, pivots, order)),
+            site.own(
+                f"dense_cofactor_{site.char}", (x, packed, pivots, order), site.outputs, (n,),
+                _dense_ns(site, n * n * (n // strips)), site.units * strips,
+            ),
+        ]  # fmt: skip
     if n**3 > MOST_WORK:
         return [None]
     return [site.own(f"cofactor_{site.char}", site.inputs, site.outputs, (n,), 10 + 2 * n**3)]
@@ -297,6 +333,7 @@ def _permutation(site: Site) -> list[Launch | None]:
 #: Of primitives what makes their launches.
 RULES: Final[dict[Primitive, Callable[[Site], list[Launch | None]]]] = {
     linear_solve: _linear_solve,
+    factored_solve: _factored_solve,
     cholesky: _cholesky,
     det: _determinant,
     slogdet: _determinant,

@@ -119,6 +119,7 @@ class Site:
         params: Sequence[int],
         cost: int,
         small: bool = False,
+        units: int = 1,
     ) -> list[Launch | None]:
         """The launch of the extension's function that calls some of LAPACK, for all matrices.
 
@@ -128,6 +129,7 @@ class Site:
           params: what follows their addresses, the number of matrices, and whether it is alone.
           cost: estimated nanoseconds of a matrix.
           small: whether it takes small matrices, too.
+          units: how many threads may share the matrices.
 
         Returns:
           The launch; nothing for small matrices, or where NumPy does not bring LAPACK.
@@ -140,13 +142,14 @@ class Site:
         if (self.is_small and not small) or len(known) < len(found):
             return []
         temporaries = [self.builder.value(shape, dtype) for shape, dtype in scratch]
+        is_alone = units > 1 or self.work < ALONE
         launch = Launch(
             caller.address,
             self.primitive.name,
             self.inputs,
             (*self.outputs, *temporaries),
-            (*[x.address for x in known], self.units, int(self.is_alone), *params),
-            1,
+            (*[x.address for x in known], self.units, int(is_alone), *params),
+            units,
             self.units * cost,
             owner=LaunchCode(caller, tuple(enumerate(known))),
         )

@@ -9,6 +9,7 @@
 #include <limits>
 
 #include "library.h"
+#include "row_order.h"
 #include "strips.h"
 #include "targets/native.h"
 
@@ -285,14 +286,6 @@ void solve_one(const T* lu, T* x, Index n, bool transposed) {
   }
 }
 
-template <typename T>
-bool is_singular(const T* lu, Index n) {
-  for (Index i = 0; i < n; ++i) {
-    if (lu[i * n + i] == T(0)) return true;
-  }
-  return false;
-}
-
 // Buffers lu, permutation, b, x. Params: n, right sides, whether the transposed system is solved.
 // NaN where a pivot is zero.
 template <typename T>
@@ -312,7 +305,7 @@ void lu_solve(void** buffers, const Index* p, Index begin, Index end) {
       const Index place = number * n * count + strips.first(u);
       const T* b = static_cast<const T*>(buffers[2]) + place;
       T* x = static_cast<T*>(buffers[3]) + place;
-      if (is_singular(lu, n)) {
+      if (has_zero_pivot(lu, n)) {
         for (Index i = 0; i < n; ++i) {
           std::fill(x + i * count, x + i * count + columns, std::numeric_limits<T>::quiet_NaN());
         }
@@ -344,7 +337,99 @@ void lu_solve(void** buffers, const Index* p, Index begin, Index end) {
   });
 }
 
+// ---- cofactors ----------------------------------------------------------------------------------
+
+// A product of many numbers, which may be beyond the range of T while what it multiplies is not.
+template <typename T>
+class Product {
+ public:
+  void multiply(T x) {
+    int exponent;
+    mantissa_ = std::frexp(mantissa_ * x, &exponent);
+    exponent_ += exponent;
+  }
+  // Multiplies the n elements of a row by it.
+  void scale(T* row, Index n) const {
+    constexpr Index kStep = -std::numeric_limits<T>::min_exponent, kMost = 3 * kStep;
+    Index left = std::clamp(exponent_, -kMost, kMost);
+    T factor = mantissa_;
+    do {
+      const Index step = std::clamp(left, -kStep, kStep);
+      factor = std::ldexp(factor, static_cast<int>(step));
+      for (Index i = 0; i < n; ++i) row[i] *= factor;
+      factor = T(1);
+      left -= step;
+    } while (left != 0);
+  }
+
+ private:
+  T mantissa_ = 1;
+  Index exponent_ = 0;
+};
+
+// Whether all pivots but the last are far from zero, so that no more than one dimension is lost.
+template <typename T>
+bool has_rank(const T* lu, Index n) {
+  T largest = 0, smallest = std::numeric_limits<T>::max();
+  for (Index i = 0; i < n; ++i) {
+    const T size = std::abs(lu[i * n + i]);
+    if (!std::isfinite(size)) return false;
+    largest = std::max(largest, size);
+    if (i < n - 1) smallest = std::min(smallest, size);
+  }
+  return std::isfinite(T(1) / smallest) &&
+         smallest >= largest * static_cast<T>(n) * std::numeric_limits<T>::epsilon();
+}
+
+// Buffers x, its lu, pivots, permutation; cofactors, which are det(x) times the transposed inverse.
+// Params: n. The last pivot, which may be zero, is multiplied by where the determinant would have
+// it and the inverse would divide by it. If others are near zero, the first unit of a matrix
+// computes all by complete pivoting.
+template <typename T>
+void cofactor(void** buffers, const Index* p, Index begin, Index end) {
+  const Index n = p[0];
+  const Strips<T> strips(n, n);
+  with_width<T>(n, [&](auto width) {
+    constexpr int W = decltype(width)::value;
+    constexpr Index kWidth = W * kLanes<T>;
+    const Memory<T> memory(n * kWidth);
+    T* const strip = memory.data();
+    for (Index u = begin; u < end; ++u) {
+      const Index number = u / strips.each, columns = strips.columns_of(u), first = strips.first(u);
+      const T* lu = static_cast<const T*>(buffers[1]) + number * n * n;
+      T* out = static_cast<T*>(buffers[4]) + number * n * n;
+      if (!has_rank(lu, n)) {
+        if (first == 0) cofactors(static_cast<const T*>(buffers[0]) + number * n * n, out, n);
+        continue;
+      }
+      const std::int32_t* pivots = static_cast<const std::int32_t*>(buffers[2]) + number * n;
+      const std::int32_t* order = static_cast<const std::int32_t*>(buffers[3]) + number * n;
+      Product<T> product;
+      for (Index i = 0; i < n; ++i) {
+        if (i < n - 1) product.multiply(lu[i * n + i]);
+        if (pivots[i] != i) product.multiply(T(-1));
+      }
+      std::fill_n(strip, n * kWidth, T(0));
+      for (Index i = 0; i < columns; ++i) strip[(first + i) * kWidth + i] = T(1);
+      const Matrix<T> rest{lu + first * (n + 1), 1, n};  // what is above stays zero
+      const Index last = n - 1;
+      solve_lower<T, W>(strip + first * kWidth, rest, last - first, false);
+      subtract_rows<T, W, 1>(strip, last, {lu + last, 1, n}, first, last);
+      const T pivot = lu[last * n + last];
+      for (Index i = first * kWidth; i < last * kWidth; ++i) strip[i] *= pivot;
+      product.scale(strip + first * kWidth, (n - first) * kWidth);
+      solve_upper<T, W>(strip, {lu, 1, n}, n, true);
+      for (Index i = 0; i < n; ++i) {
+        const T* row = strip + i * kWidth;
+        std::copy(row, row + columns, out + order[i] * n + first);
+      }
+    }
+  });
+}
+
 const std::vector<Named> kAll = {
+    {"dense_cofactor_f", cofactor<float>},
+    {"dense_cofactor_d", cofactor<double>},
     {"dense_cholesky_f", cholesky<float>},
     {"dense_cholesky_d", cholesky<double>},
     {"dense_lu_f", lu<float>},

@@ -15,6 +15,7 @@
 
 #include "blas_threads.h"
 #include "library.h"
+#include "row_order.h"
 
 namespace functrax::library {
 namespace {
@@ -194,25 +195,56 @@ void linear_solve(void** buffers, const Index* p, Index, Index) {
   }
 }
 
-// Buffers x, values, vectors, and scratch for vectors by columns and work of two kinds. Params:
-// syevd, matrices, alone, rows, whether the lower triangle is read, elements of work of both kinds.
-// NaN where it does not converge.
+// Buffers lu, permutation, b, x, and scratch for b with rows exchanged. Params: trsm, trsv,
+// matrices, alone, rows, columns of b, whether the transposed system is solved. NaN where a pivot
+// is zero.
 template <typename T>
-void eigh(void** buffers, const Index* p, Index, Index) {
-  const OneThread alone(p[2] != 0);
-  const Index n = p[3], lwork = p[5], liwork = p[6];
-  T* a = static_cast<T*>(buffers[3]);
-  for (Index u = 0; u < p[1]; ++u) {
-    T *w = matrix<T>(buffers[1], u, n), *v = matrix<T>(buffers[2], u, n * n);
-    std::memcpy(a, matrix<T>(buffers[0], u, n * n), sizeof(T) * n * n);
-    Index info = 0;
-    function<Syevd>(p[0])("V", p[4] != 0 ? "U" : "L", &n, a, &n, w, buffers[4], &lwork,
-                          static_cast<Index*>(buffers[5]), &liwork, &info, 1, 1);
-    if (info == 0) {
-      turn(a, v, n, n, n);
+void factored_solve(void** buffers, const Index* p, Index, Index) {
+  const OneThread alone(p[3] != 0);
+  const Index n = p[4], columns = p[5], size = n * columns;
+  T* scratch = static_cast<T*>(buffers[4]);
+  for (Index u = 0; u < p[2]; ++u) {
+    const T* lu = matrix<T>(buffers[0], u, n * n);
+    const auto* order = matrix<std::int32_t>(buffers[1], u, n);
+    const T* b = matrix<T>(buffers[2], u, size);
+    T* x = matrix<T>(buffers[3], u, size);
+    if (has_zero_pivot(lu, n)) {
+      std::fill(x, x + size, T(std::numeric_limits<double>::quiet_NaN()));
+    } else if (p[6] != 0) {
+      std::memcpy(scratch, b, sizeof(T) * size);
+      substitute<T>(p, {"L", "T", "N"}, true, lu, scratch, n, columns);
+      substitute<T>(p, {"U", "T", "U"}, true, lu, scratch, n, columns);
+      put_rows(scratch, order, x, n, columns);
     } else {
-      std::fill(w, w + n, std::numeric_limits<T>::quiet_NaN());
-      std::fill(v, v + n * n, std::numeric_limits<T>::quiet_NaN());
+      take_rows(b, order, x, n, columns);
+      substitute<T>(p, {"U", "N", "U"}, true, lu, x, n, columns);
+      substitute<T>(p, {"L", "N", "N"}, true, lu, x, n, columns);
+    }
+  }
+}
+
+// Buffers x, values, vectors, and scratch of each unit for vectors by columns and work of two
+// kinds. Params: syevd, matrices, alone, rows, whether the lower triangle is read, elements of work
+// of both kinds, units, which share the matrices. NaN where it does not converge.
+template <typename T>
+void eigh(void** buffers, const Index* p, Index begin, Index end) {
+  const OneThread alone(p[2] != 0);
+  const Index n = p[3], lwork = p[5], liwork = p[6], units = p[7];
+  for (Index unit = begin; unit < end; ++unit) {
+    T *a = matrix<T>(buffers[3], unit, n * n), *work = matrix<T>(buffers[4], unit, lwork);
+    Index* integers = matrix<Index>(buffers[5], unit, liwork);
+    for (Index u = unit * p[1] / units; u < (unit + 1) * p[1] / units; ++u) {
+      T *w = matrix<T>(buffers[1], u, n), *v = matrix<T>(buffers[2], u, n * n);
+      std::memcpy(a, matrix<T>(buffers[0], u, n * n), sizeof(T) * n * n);
+      Index info = 0;
+      function<Syevd>(p[0])("V", p[4] != 0 ? "U" : "L", &n, a, &n, w, work, &lwork, integers,
+                            &liwork, &info, 1, 1);
+      if (info == 0) {
+        turn(a, v, n, n, n);
+      } else {
+        std::fill(w, w + n, std::numeric_limits<T>::quiet_NaN());
+        std::fill(v, v + n * n, std::numeric_limits<T>::quiet_NaN());
+      }
     }
   }
 }
@@ -229,6 +261,10 @@ const std::vector<Named>& lapack_loops() {
       {"lapack_cholesky_D", cholesky<D>},
       {"lapack_eigh_f", eigh<float>},
       {"lapack_eigh_d", eigh<double>},
+      {"lapack_factored_solve_f", factored_solve<float>},
+      {"lapack_factored_solve_d", factored_solve<double>},
+      {"lapack_factored_solve_F", factored_solve<F>},
+      {"lapack_factored_solve_D", factored_solve<D>},
       {"lapack_lu_f", lu<float>},
       {"lapack_lu_d", lu<double>},
       {"lapack_lu_F", lu<F>},

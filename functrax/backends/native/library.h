@@ -19,6 +19,9 @@ using Named = std::pair<const char*, program::Kernel>;
 
 // The loops over matrices (matrix_loops.cpp).
 const std::vector<Named>& matrix_loops();
+// The cofactors of one matrix of any rank, slowly (matrix_loops.cpp).
+template <typename T>
+void cofactors(const T* x, T* out, std::int64_t n);
 // Factorisations and solutions of a few to some hundred rows (dense_loops.cpp); none where vectors
 // are too short for them.
 std::vector<Named> dense_loops();

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "library.h"
+#include "row_order.h"
 #include "small_array.h"
 
 namespace functrax::library {
@@ -198,28 +199,53 @@ void adjugate_of_upper(const T* u, T* out, Index n) {
   }
 }
 
-// Buffers x, cofactors. Params: n. Singular matrices have cofactors, too: a zero pivot comes last.
+// Buffers x, cofactors. Params: n.
 template <typename T>
 void cofactor(void** buffers, const Index* p, Index begin, Index end) {
   const Index n = p[0];
-  SmallArray<T, 512> scratch(2 * n * n);
-  SmallArray<Index, 32> order(2 * n);
-  T *lu = scratch.data(), *adjugate = lu + n * n;
-  Index *rows = order.data(), *columns = rows + n;
   for (Index u = begin; u < end; ++u) {
-    const T* x = static_cast<const T*>(buffers[0]) + u * n * n;
-    T* out = static_cast<T*>(buffers[1]) + u * n * n;
-    std::copy(x, x + n * n, lu);
-    const bool is_even = eliminate_completely(lu, rows, columns, n);
-    adjugate_of_upper(lu, adjugate, n);
-    for (Index i = 0; i < n; ++i) {
-      T* line = adjugate + i * n;  // times the inverse of the lower triangle
-      for (Index j = n - 1; j >= 0; --j) {
-        T sum = line[j];
-        for (Index k = j + 1; k < n; ++k) sum -= times(line[k], lu[k * n + j]);
-        line[j] = sum;
-        out[rows[j] * n + columns[i]] = is_even ? sum : -sum;
-      }
+    cofactors(static_cast<const T*>(buffers[0]) + u * n * n,
+              static_cast<T*>(buffers[1]) + u * n * n, n);
+  }
+}
+
+// x, in which rows were exchanged, is solved for right sides in rows: by the lower triangle of lu
+// and then its upper one; or, transposed, by these the other way around.
+template <typename T>
+void substitute(const T* lu, Index n, Index count, bool transposed, const T* b, T* middle, T* x) {
+  const Index last = (n - 1) * count;
+  const Lower<T> first{lu, transposed ? 1 : n, transposed ? n : 1, false, !transposed};
+  const Lower<T> second{lu + n * n - 1, -first.row, -first.column, false, transposed};
+  if (count == 1) {
+    solve_one(first, n, b, middle, 1);
+    solve_one(second, n, middle + last, x + last, -1);
+  } else {
+    solve_rows(first, n, count, b, middle, count);
+    solve_rows(second, n, count, middle + last, x + last, -count);
+  }
+}
+
+// Buffers lu, permutation, b, x. Params: n, right sides, whether the transposed system is solved.
+// NaN where a pivot is zero.
+template <typename T>
+void factored_solve(void** buffers, const Index* p, Index begin, Index end) {
+  const Index n = p[0], count = p[1], size = n * count;
+  const bool transposed = p[2] != 0;
+  SmallArray<T, 512> scratch(2 * size);
+  T *outer = scratch.data(), *middle = outer + size;
+  for (Index u = begin; u < end; ++u) {
+    const T* lu = static_cast<const T*>(buffers[0]) + u * n * n;
+    const std::int32_t* order = static_cast<const std::int32_t*>(buffers[1]) + u * n;
+    const T* b = static_cast<const T*>(buffers[2]) + u * size;
+    T* x = static_cast<T*>(buffers[3]) + u * size;
+    if (has_zero_pivot(lu, n)) {
+      std::fill(x, x + size, T(std::numeric_limits<double>::quiet_NaN()));
+    } else if (transposed) {
+      substitute(lu, n, count, true, b, middle, outer);
+      put_rows(outer, order, x, n, count);
+    } else {
+      take_rows(b, order, outer, n, count);
+      substitute(lu, n, count, false, outer, middle, x);
     }
   }
 }
@@ -266,6 +292,30 @@ void zero_upper(void** buffers, const Index* p, Index begin, Index end) {
 
 }  // namespace
 
+// A zero pivot comes last, so singular matrices have cofactors, too.
+template <typename T>
+void cofactors(const T* x, T* out, std::int64_t n) {
+  SmallArray<T, 512> scratch(2 * n * n);
+  SmallArray<Index, 32> order(2 * n);
+  T *lu = scratch.data(), *adjugate = lu + n * n;
+  Index *rows = order.data(), *columns = rows + n;
+  std::copy(x, x + n * n, lu);
+  const bool is_even = eliminate_completely(lu, rows, columns, n);
+  adjugate_of_upper(lu, adjugate, n);
+  for (Index i = 0; i < n; ++i) {
+    T* line = adjugate + i * n;  // times the inverse of the lower triangle
+    for (Index j = n - 1; j >= 0; --j) {
+      T sum = line[j];
+      for (Index k = j + 1; k < n; ++k) sum -= times(line[k], lu[k * n + j]);
+      line[j] = sum;
+      out[rows[j] * n + columns[i]] = is_even ? sum : -sum;
+    }
+  }
+}
+
+template void cofactors(const float* x, float* out, std::int64_t n);
+template void cofactors(const double* x, double* out, std::int64_t n);
+
 const std::vector<Named>& matrix_loops() {
   using F = std::complex<float>;
   using D = std::complex<double>;
@@ -278,6 +328,10 @@ const std::vector<Named>& matrix_loops() {
       {"cofactor_d", cofactor<double>},
       {"cofactor_F", cofactor<F>},
       {"cofactor_D", cofactor<D>},
+      {"factored_solve_f", factored_solve<float>},
+      {"factored_solve_d", factored_solve<double>},
+      {"factored_solve_F", factored_solve<F>},
+      {"factored_solve_D", factored_solve<D>},
       {"lu_f", lu<float>},
       {"lu_d", lu<double>},
       {"lu_F", lu<F>},

@@ -1,11 +1,13 @@
-"""Factorisations by elimination and by rotation: lu and qr.
+"""Factorisations by elimination and by rotation, lu and qr, and linear systems: linear_solve.
 
 Opaque operations on matrices in the last two axes, whose tangents are made of triangular solutions
 and contractions.
 
 Formulas: S. F. Walter and L. Lehmann, "Algorithmic differentiation of linear algebra functions
 with application in optimum experimental design", 2010 (qr); the derivative of
-``P A = L U`` splits ``inv(L) dPA inv(U)`` into its two triangles (lu).
+``P A = L U`` splits ``inv(L) dPA inv(U)`` into its two triangles (lu); M. B. Giles, "Collected
+matrix derivative results for forward and reverse mode algorithmic differentiation", 2008
+(solutions).
 
 Start at :class:`QR`.
 """
@@ -17,11 +19,17 @@ from typing import Any
 
 import numpy as np
 
-from functrax.core.errors.typed import ArgumentError
+from functrax.core.errors.typed import ArgumentError, ShapeError
 from functrax.core.prims import lapack, matrix_values as values
-from functrax.core.prims.arithmetic import add, select_n, sub
-from functrax.core.prims.linear_systems import MatrixFunction, linear_solve, solve_triangle
+from functrax.core.prims.arithmetic import add, neg, select_n, stop_gradient, sub
+from functrax.core.prims.linear_systems import (
+    MatrixFunction,
+    bad_systems,
+    check_system,
+    solve_triangle,
+)
 from functrax.core.prims.matrices import (
+    ACCEPTS,
     adjoint,
     identity,
     is_complex,
@@ -29,6 +37,7 @@ from functrax.core.prims.matrices import (
     on_diagonal,
     only_imaginary,
     rows_taken,
+    transposed as turned,
     triangle,
     with_diagonal,
 )
@@ -36,12 +45,14 @@ from functrax.core.prims.slicing import pad, slice_
 from functrax.core.tracing.primitive import (
     Avals,
     BadSample,
+    Linear,
     Opaque,
     Ops,
     Sample,
     Tangents,
     Value,
     like,
+    spread,
 )
 from functrax.core.types import dtypes
 from functrax.core.types.aval import ShapedArray
@@ -280,6 +291,111 @@ class LUPivotsToPermutation(Opaque):
     def bad_samples(self) -> Iterable[BadSample]:
         pivots = ShapedArray((3,), dtypes.int32)
         yield BadSample((pivots,), ArgumentError, "shorter", {"permutation_size": 2})
+
+
+class LinearSolve(Opaque):
+    """``x`` with ``a x = b`` by elimination; NaN where ``a`` is singular.  Linear in ``b``."""
+
+    name = "linear_solve"
+    accepts = ACCEPTS
+
+    def shape_rule(self, a: ShapedArray, b: ShapedArray) -> Avals:
+        check_system("linear_solve", a, b)
+        return ShapedArray(b.shape, b.dtype, a.weak_type and b.weak_type)
+
+    def reference(self, a: Any, b: Any) -> Any:
+        return values.solve(a, b)
+
+    def jvp(self, primals: Ops, tangents: Tangents) -> tuple[Any, Any]:
+        (a, b), (da, db) = primals, tangents
+        if da is None and db is None:
+            return self.bind(a, b), None
+        # All solutions, those of the transposed system among them, share one elimination.
+        factors, _, order = lu(stop_gradient(a))
+        x = factored_solve(a, factors, order, b, transposed=False)
+        return x, factored_solve(a, factors, order, _changed(da, x, db), transposed=False)
+
+    def transpose(self, ct: Value, a: Any, b: Any) -> list[Value | None]:
+        if isinstance(a, Linear):
+            raise a.not_linear()
+        return [None, self.bind(turned(a), ct)]
+
+    def batch(self, size: int, args: Ops, batched: Sequence[bool]) -> tuple[Any, Any]:
+        return self.bind(*spread(size, args, batched, literals=True)), True
+
+    def samples(self) -> Iterable[Sample]:
+        yield Sample(((3, 3), (3, 2)), diagonal=4.0)
+        yield Sample(((2, 2, 2), (2, 2, 1)), diagonal=4.0)
+        yield Sample(((0, 0), (0, 2)))
+
+    def bad_samples(self) -> Iterable[BadSample]:
+        yield from bad_systems({})
+
+
+def _changed(da: Value | None, x: Value, db: Value | None) -> Value:
+    """The right side ``db - da x`` of the tangent of a solution; not both are None."""
+    if da is None:
+        assert db is not None
+        return db
+    change = matmul(da, x)
+    return neg(change) if db is None else sub(db, change)
+
+
+class FactoredSolve(Opaque):
+    """:class:`LinearSolve` of a matrix ``a`` that :class:`LU` has eliminated already.
+
+    The operands are ``a``, the factors and the permutation that ``LU`` gives, and ``b``.  The
+    factors stand for ``a``, whose tangent is the only one that counts; so derivatives are those of
+    a linear system, and do not go through the elimination.
+    """
+
+    name = "factored_solve"
+    accepts = ACCEPTS
+
+    def shape_rule(
+        self, a: ShapedArray, factors: ShapedArray, order: ShapedArray, b: ShapedArray, **how: Any
+    ) -> Avals:
+        check_system("factored_solve", a, b)
+        if factors.shape != a.shape or factors.dtype != a.dtype:
+            raise ShapeError(
+                "factored_solve: the factors are not those of the matrix",
+                got=f"a {a.str_short()}, factors {factors.str_short()}",
+                fix="what lu gives for a",
+            )
+        if order.shape != a.shape[:-1] or order.dtype != dtypes.int32:
+            raise ShapeError(
+                "factored_solve: the permutation is not that of the matrix",
+                got=f"a {a.str_short()}, permutation {order.str_short()}",
+                fix="what lu gives for a",
+            )
+        return ShapedArray(b.shape, b.dtype, a.weak_type and b.weak_type)
+
+    def reference(self, a: Any, factors: Any, order: Any, b: Any, *, transposed: bool) -> Any:
+        return values.solve(a.swapaxes(-1, -2) if transposed else a, b)
+
+    def jvp(self, primals: Ops, tangents: Tangents, *, transposed: bool) -> tuple[Any, Any]:
+        (a, factors, order, b), (da, _, _, db) = primals, tangents
+        x = self.bind(a, factors, order, b, transposed=transposed)
+        if da is None and db is None:
+            return x, None
+        da = turned(da) if transposed and da is not None else da
+        return x, self.bind(a, factors, order, _changed(da, x, db), transposed=transposed)
+
+    def transpose(
+        self, ct: Value, a: Any, factors: Any, order: Any, b: Any, *, transposed: bool
+    ) -> list[Value | None]:
+        if isinstance(a, Linear):
+            raise a.not_linear()
+        return [None, None, None, self.bind(a, factors, order, ct, transposed=not transposed)]
+
+    def batch(self, size: int, args: Ops, batched: Sequence[bool], **how: Any) -> tuple[Any, Any]:
+        return self.bind(*spread(size, args, batched, literals=True), **how), True
+
+    def samples(self) -> Iterable[Sample]:
+        return ()
+
+
+linear_solve, factored_solve = LinearSolve(), FactoredSolve()
 
 
 qr, lu, lu_pivots_to_permutation = QR(), LU(), LUPivotsToPermutation()

@@ -1,11 +1,11 @@
-"""Linear systems and determinants: triangular_solve, linear_solve, cholesky, det, slogdet.
+"""Triangular systems and the factor of a positive definite matrix: triangular_solve, cholesky.
 
 Opaque operations on matrices in the last two axes; leading axes are batches.  Their tangents are
 made of the same operations and of contractions, so there are derivatives of every order.
 
 Formulas: M. B. Giles, "Collected matrix derivative results for forward and reverse mode
-algorithmic differentiation", 2008 (solutions, determinants); I. Murray, "Differentiation of the
-Cholesky decomposition", 2016.
+algorithmic differentiation", 2008 (solutions); I. Murray, "Differentiation of the Cholesky
+decomposition", 2016.
 
 Start at :class:`TriangularSolve`.
 """
@@ -24,14 +24,10 @@ from functrax.core.prims.matrices import (
     ACCEPTS,
     check_matrix,
     conjugated,
-    everywhere,
     hermitian,
     is_complex,
     matmul,
     on_diagonal,
-    only_imaginary,
-    real_part,
-    trace,
     transposed,
     triangle,
 )
@@ -84,7 +80,7 @@ class MatrixFunction(Opaque):
             yield BadSample((ShapedArray((3, 4), _F32),), ShapeError, "square", params)
 
 
-def _both_matrices(name: str, a: ShapedArray, b: ShapedArray, left: bool = True) -> None:
+def check_system(name: str, a: ShapedArray, b: ShapedArray, left: bool = True) -> None:
     """Refuse a system whose sides do not go together."""
     for aval in (a, b):
         check_dtype(name, aval, ACCEPTS)
@@ -115,7 +111,7 @@ class TriangularSolve(Opaque):
     accepts = ACCEPTS
 
     def shape_rule(self, a: ShapedArray, b: ShapedArray, *, left_side: bool, **how: Any) -> Avals:
-        _both_matrices("triangular_solve", a, b, left_side)
+        check_system("triangular_solve", a, b, left_side)
         return ShapedArray(b.shape, b.dtype, a.weak_type and b.weak_type)
 
     def reference(
@@ -183,7 +179,7 @@ class TriangularSolve(Opaque):
 
     def bad_samples(self) -> Iterable[BadSample]:
         how = _how(True, True, False, False, False)
-        yield from _bad_systems(how)
+        yield from bad_systems(how)
 
 
 def _how(left: bool, lower: bool, turn: bool, conj: bool, unit: bool) -> dict[str, Any]:
@@ -196,7 +192,8 @@ def _how(left: bool, lower: bool, turn: bool, conj: bool, unit: bool) -> dict[st
     }
 
 
-def _bad_systems(params: dict[str, Any]) -> Iterable[BadSample]:
+def bad_systems(params: dict[str, Any]) -> Iterable[BadSample]:
+    """Sides that do not go together."""
     a, wide = ShapedArray((3, 3), _F32), ShapedArray((3, 4), _F32)
     b, long = ShapedArray((3, 1), _F32), ShapedArray((4, 1), _F32)
     cases: tuple[tuple[ShapedArray, ShapedArray, type[FunctraxError], str], ...] = (
@@ -226,47 +223,6 @@ def solve_triangle(
     return triangular_solve(a, b, **_how(left, lower, adjoint, conj, unit))
 
 
-class LinearSolve(Opaque):
-    """``x`` with ``a x = b`` by elimination; NaN where ``a`` is singular.  Linear in ``b``."""
-
-    name = "linear_solve"
-    accepts = ACCEPTS
-
-    def shape_rule(self, a: ShapedArray, b: ShapedArray) -> Avals:
-        _both_matrices("linear_solve", a, b)
-        return ShapedArray(b.shape, b.dtype, a.weak_type and b.weak_type)
-
-    def reference(self, a: Any, b: Any) -> Any:
-        return values.solve(a, b)
-
-    def jvp(self, primals: Ops, tangents: Tangents) -> tuple[Any, Any]:
-        (a, b), (da, db) = primals, tangents
-        x = self.bind(a, b)
-        if da is None:
-            return x, None if db is None else self.bind(a, db)
-        change = matmul(da, x)
-        return x, self.bind(a, neg(change) if db is None else sub(db, change))
-
-    def transpose(self, ct: Value, a: Any, b: Any) -> list[Value | None]:
-        if isinstance(a, Linear):
-            raise a.not_linear()
-        return [None, self.bind(transposed(a), ct)]
-
-    def batch(self, size: int, args: Ops, batched: Sequence[bool]) -> tuple[Any, Any]:
-        return self.bind(*spread(size, args, batched, literals=True)), True
-
-    def samples(self) -> Iterable[Sample]:
-        yield Sample(((3, 3), (3, 2)), diagonal=4.0)
-        yield Sample(((2, 2, 2), (2, 2, 1)), diagonal=4.0)
-        yield Sample(((0, 0), (0, 2)))
-
-    def bad_samples(self) -> Iterable[BadSample]:
-        yield from _bad_systems({})
-
-
-linear_solve = LinearSolve()
-
-
 class Cholesky(MatrixFunction):
     """Lower ``L`` with ``L L^H = x``; reads the lower triangle only.
 
@@ -294,81 +250,4 @@ class Cholesky(MatrixFunction):
         yield Sample(((0, 0),))
 
 
-class Det(MatrixFunction):
-    """Determinants.  The first derivative is right for singular matrices as well."""
-
-    name = "det"
-
-    def results(self, x: ShapedArray, **params: Any) -> Avals:
-        return ShapedArray(x.shape[:-2], x.dtype, x.weak_type)
-
-    def reference(self, x: Any) -> Any:
-        return np.asarray(np.linalg.det(x), x.dtype)
-
-    def jvp(self, primals: Ops, tangents: Tangents) -> tuple[Any, Any]:
-        (x,), (t,) = primals, tangents
-        if t is None:
-            return self.bind(x), None
-        return self.bind(x), trace(matmul(transposed(cofactor(x)), t))
-
-    def samples(self) -> Iterable[Sample]:
-        yield Sample(((3, 3),), diagonal=3.0)
-        yield Sample(((2, 2, 2),), diagonal=3.0)
-        yield Sample(((0, 0),))
-
-
-class Cofactor(MatrixFunction):
-    """The matrix of cofactors: the derivative of the determinant by each element."""
-
-    name = "cofactor"
-
-    def reference(self, x: Any) -> Any:
-        return values.cofactors(x)
-
-    def jvp(self, primals: Ops, tangents: Tangents) -> tuple[Any, Any]:
-        (x,), (t,) = primals, tangents
-        out = self.bind(x)
-        if t is None:
-            return out, None
-        change = linear_solve(x, t)
-        scaled = mul(everywhere(trace(change), x.aval.shape), out)
-        return out, sub(scaled, matmul(out, transposed(change)))
-
-    def samples(self) -> Iterable[Sample]:
-        yield Sample(((3, 3),), diagonal=3.0)
-        yield Sample(((2, 2, 2),), diagonal=3.0)
-        yield Sample(((0, 0),))
-
-
-class SlogDet(MatrixFunction):
-    """The determinant's sign, of absolute value 1, and the logarithm of its absolute value."""
-
-    name = "slogdet"
-    multiple_results = True
-
-    def results(self, x: ShapedArray, **params: Any) -> Avals:
-        lead = x.shape[:-2]
-        narrow = dtypes.real_dtype(x.dtype)
-        weak = x.weak_type and narrow == x.dtype
-        return ShapedArray(lead, x.dtype, x.weak_type), ShapedArray(lead, narrow, weak)
-
-    def reference(self, x: Any) -> Any:
-        sign, size = np.linalg.slogdet(x)
-        return [np.asarray(sign, x.dtype), np.asarray(size, dtypes.real_dtype(x.dtype))]
-
-    def jvp(self, primals: Ops, tangents: Tangents) -> tuple[Any, Any]:
-        (x,), (t,) = primals, tangents
-        sign, size = self.bind(x)
-        if t is None:
-            return (sign, size), (None, None)
-        change = trace(linear_solve(x, t))
-        turn = mul(sign, only_imaginary(change)) if is_complex(x) else None
-        return (sign, size), (turn, real_part(change))
-
-    def samples(self) -> Iterable[Sample]:
-        yield Sample(((3, 3),), diagonal=4.0)
-        yield Sample(((2, 2, 2),), diagonal=4.0)
-        yield Sample(((0, 0),))
-
-
-cholesky, det, cofactor, slogdet = Cholesky(), Det(), Cofactor(), SlogDet()
+cholesky = Cholesky()

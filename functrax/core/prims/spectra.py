@@ -21,7 +21,8 @@ from functrax.core.prims import matrix_values as values
 from functrax.core.prims.arithmetic import abs_, add, div, mul, neg, select_n, sub
 from functrax.core.prims.comparisons import eq
 from functrax.core.prims.convert import complex_, convert_element_type, imag, real
-from functrax.core.prims.linear_systems import MatrixFunction, linear_solve
+from functrax.core.prims.factorisations import linear_solve
+from functrax.core.prims.linear_systems import MatrixFunction
 from functrax.core.prims.matrices import (
     across_columns,
     across_rows,

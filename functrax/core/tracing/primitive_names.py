@@ -22,11 +22,12 @@ if TYPE_CHECKING:
 MODULES: Final = sources(
     {
         "functrax.core.prims.condensed": "geqrf geqp3 hessenberg tridiagonal schur",
-        "functrax.core.prims.factorisations": "qr lu lu_pivots_to_permutation",
-        "functrax.core.prims.fourier": "fft",
-        "functrax.core.prims.linear_systems": (
-            "triangular_solve linear_solve cholesky det cofactor slogdet"
+        "functrax.core.prims.determinants": "det cofactor slogdet",
+        "functrax.core.prims.factorisations": (
+            "qr lu lu_pivots_to_permutation linear_solve factored_solve"
         ),
+        "functrax.core.prims.fourier": "fft",
+        "functrax.core.prims.linear_systems": "triangular_solve cholesky",
         "functrax.core.prims.spectra": "eigh svd eig",
         "functrax.transforms.operations.callbacks": "pure_callback debug_callback",
         "functrax.transforms.differentiation.checkpoint": "checkpoint",

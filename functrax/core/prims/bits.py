@@ -213,6 +213,12 @@ def bitcast_convert(x: Array, dtype: DTypeLike) -> Array:
     return contiguous.view(new).reshape(x.shape[:-1])
 
 
+def _ordered(bits: Array) -> Array:
+    """Signed integers by the order of the floats with these bits; 0 of both zeros."""
+    signed = bits.view(f"i{bits.itemsize}")
+    return np.where(signed < 0, np.iinfo(signed.dtype).min - signed, signed)
+
+
 def nextafter(x: Array, y: Array) -> Array:
     """The float next to x in the direction of y; y itself where they are equal.
 
@@ -233,10 +239,11 @@ def nextafter(x: Array, y: Array) -> Array:
     bits, target = bitcast_convert(x, unsigned), bitcast_convert(y, unsigned)
     sign_bit = unsigned.type(1 << (form.width - 1))
     with np.errstate(all="ignore"):
-        from_zero = (x < y) == (x > 0)  # the size of x grows; meaningless where x is zero
+        place, goal = _ordered(bits), _ordered(target)  # floats might count as zeros
+        from_zero = (place < goal) == (place > 0)  # x grows in size; meaningless where it is zero
         moved = np.where(from_zero, bits + one, bits - one)
-        moved = np.where(x == 0, (target & sign_bit) | one, moved)
-        moved = np.where(x == y, target, moved)
+        moved = np.where(place == 0, (target & sign_bit) | one, moved)
+        moved = np.where(place == goal, target, moved)
     out = moved.astype(unsigned).view(x.dtype)
     return np.asarray(np.where(np.isnan(x) | np.isnan(y), np.asarray(np.nan, x.dtype), out))
 

@@ -85,19 +85,26 @@ def mulhi(b: Builder, x: Scalar, y: Scalar) -> Scalar:
     return b.sub(high, b.select(b.compare("lt", y, zero), x, zero))
 
 
+def _ordered(b: Builder, x: Scalar) -> Scalar:
+    """A signed integer by the order of floats; 0 of both zeros."""
+    bits = b.bitcast(x, np.dtype(f"i{x.dtype.itemsize}"))
+    negative = b.sub(b.like(bits, -1 << (_width(x) - 1)), bits)
+    return b.select(b.compare("lt", bits, b.like(bits, 0)), negative, bits)
+
+
 def nextafter(b: Builder, x: Scalar, y: Scalar) -> Scalar:
     """The float next to ``x`` in the direction of ``y``; ``y`` where they are equal."""
     bits, target = b.bitcast(x, _unsigned(x)), b.bitcast(y, _unsigned(x))
     one = b.like(bits, 1)
-    wide_x, wide_y = b.widen(x), b.widen(y)
-    zero = b.like(wide_x, 0)
-    rises, positive = b.compare("lt", wide_x, wide_y), b.compare("gt", wide_x, zero)
+    place, goal = _ordered(b, x), _ordered(b, y)  # subnormal floats might be compared as zeros
+    zero = b.like(place, 0)
+    rises, positive = b.compare("lt", place, goal), b.compare("gt", place, zero)
     to_zero = b.logic("xor", rises, positive)
     moved = b.select(to_zero, b.sub(bits, one), b.add(bits, one))
     sign = b.logic("and", target, b.like(bits, 1 << (_width(x) - 1)))
-    moved = b.select(b.compare("eq", wide_x, zero), b.logic("or", sign, one), moved)
-    moved = b.select(b.compare("eq", wide_x, wide_y), target, moved)
-    unordered = b.logic("or", b.is_nan(wide_x), b.is_nan(wide_y))
+    moved = b.select(b.compare("eq", place, zero), b.logic("or", sign, one), moved)
+    moved = b.select(b.compare("eq", place, goal), target, moved)
+    unordered = b.logic("or", b.is_nan(b.widen(x)), b.is_nan(b.widen(y)))
     return b.select(unordered, b.like(x, math.nan), b.bitcast(moved, x.dtype))
 
 

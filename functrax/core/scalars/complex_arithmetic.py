@@ -119,10 +119,15 @@ def _div(b: Builder, z: Scalar, w: Scalar) -> Scalar:
     zero, one = b.like(p, 0), b.like(p, 1)
     none = b.both(first, b.compare("eq", p, zero))
     ratio = b.select(none, zero, b.div(q, p))
-    factor = b.div(one, b.select(none, zero, b.add(p, b.mul(q, ratio))))
+    # So that the reciprocal of a large divisor is not subnormal, and flushed to zero.
+    large = b.compare("ge", b.abs(p), b.like(p, 2.0 ** (dtypes.finfo(p.dtype).maxexp - 8)))
+    scale = b.select(large, b.like(p, 2.0**-4), one)
+    divisor = b.mul(b.add(p, b.mul(q, ratio)), scale)
+    factor = b.div(one, b.select(none, zero, divisor))
     re = b.add(b.select(first, x, y), b.mul(b.select(first, y, x), ratio))
     im = b.sub(b.select(first, y, b.neg(x)), b.mul(b.select(first, x, b.neg(y)), ratio))
-    return b.complex(b.mul(b.select(none, x, re), factor), b.mul(b.select(none, y, im), factor))
+    re, im = b.mul(b.select(none, x, re), factor), b.mul(b.select(none, y, im), factor)
+    return b.complex(b.mul(re, scale), b.mul(im, scale))
 
 
 def _abs(b: Builder, z: Scalar) -> Scalar:

@@ -19,8 +19,9 @@ from typing import Any, Final
 import numpy as np
 
 from functrax.backends.reference.reference_device import ReferenceProgram
+from functrax.backends.runtime.subnormals import in_mode
 from functrax.core.ir.jaxpr import Jaxpr
-from functrax.core.options.config import Override
+from functrax.core.options.config import Override, flushes_subnormals
 from functrax.core.records import record
 from functrax.core.types import dtypes
 from functrax.explanation.noise import NOISE, Array, noisy_results, raw
@@ -82,8 +83,11 @@ class Judge:
         Few runs may all happen to come out alike in some of many elements.
         """
         while self._runs < runs:
+            random = np.random.default_rng(self._runs)
             with _reference_device():
-                noisy = noisy_results(self.jaxpr, self.values, np.random.default_rng(self._runs))
+                noisy = in_mode(
+                    flushes_subnormals(), noisy_results, self.jaxpr, self.values, random
+                )
             apart = [_distance(x, w) for x, w in zip(noisy, self.wanted, strict=True)]
             self._noise = [np.maximum(s, d) for s, d in zip(self._noise or apart, apart)]
             self._runs += 1
@@ -123,9 +127,10 @@ class Judge:
 
 
 def run_reference(jaxpr: Jaxpr, values: Sequence[Any]) -> list[Array]:
-    """The results of a program on the reference device."""
+    """The results of a program on the reference device, with subnormal numbers as programs do."""
     with _reference_device():
-        return [np.asarray(raw(x)) for x in ReferenceProgram(jaxpr)(list(values))]
+        results = in_mode(flushes_subnormals(), ReferenceProgram(jaxpr), list(values))
+    return [np.asarray(raw(x)) for x in results]
 
 
 @contextmanager
@@ -154,7 +159,10 @@ def _distance(got: Any, wanted: Array) -> Array:
 
 
 def _unit(wanted: Array) -> Array:
-    """One unit in the last place of each element, never less than the smallest normal number's."""
+    """One unit in the last place of each element, never less than the smallest normal number's.
+
+    Where subnormal numbers are flushed, it is never less than that number.
+    """
     if not dtypes.is_inexact(wanted.dtype):
         return np.zeros(wanted.shape)
     info = dtypes.finfo(wanted.dtype)
@@ -162,4 +170,5 @@ def _unit(wanted: Array) -> Array:
     with np.errstate(all="ignore"):
         size = np.abs(wanted.astype(wide))
         size = np.where(np.isfinite(size), size, 0.0)
-    return np.asarray(np.maximum(size, float(info.tiny)) * float(info.eps))
+    least = float(info.tiny) * (1 if flushes_subnormals() else float(info.eps))
+    return np.asarray(np.maximum(size * float(info.eps), least))

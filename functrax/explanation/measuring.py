@@ -21,6 +21,7 @@ import numpy as np
 from functrax.backends.executables.program import HostCall, Instruction, Launch
 from functrax.backends.runtime.executor import Executable, bound_kernel
 from functrax.backends.threads import thread_pool
+from functrax.core.options.config import flushes_subnormals
 from functrax.explanation.record import Explanation, KernelFacts, Measurement
 
 #: Launches of one instruction: at least, at most, and when the seconds have been spent.
@@ -139,8 +140,9 @@ def _timed(x: Instruction, arrays: Sequence[Any], run: Callable[[], None]) -> Ca
         return timed
     launch = x
     places = [a.ctypes.data for a in arrays]
-    kernel = bound_kernel(launch, places)
-    idle = bound_kernel(dataclasses.replace(launch, function=_IDLE), places)
+    flushes = flushes_subnormals()
+    kernel = bound_kernel(launch, places, flushes)
+    idle = bound_kernel(dataclasses.replace(launch, function=_IDLE), places, flushes)
 
     def nothing(begin: int, end: int) -> None:
         idle(begin, end)

@@ -70,6 +70,14 @@ def test_right_programs_agree(function: Any) -> None:
     assert "agrees" in str(report)
 
 
+@pytest.mark.parametrize("strict", [False, True])
+def test_subnormal_numbers_are_no_mistake(strict: bool) -> None:
+    """The reference flushes them where programs do."""
+    x = np.array([2e-38, -3e-38, 1e-40, 1], np.float32)
+    with Override("strict", strict):
+        functrax.check(lambda x: (x * 0.25, jnp.log(x * 0.25), x * 0.25 > 0, x % 1))(x)
+
+
 def check_random_program(seed: int) -> None:
     """A random program, or a derivative or a batch of derivatives of one."""
     kind = seed % 4

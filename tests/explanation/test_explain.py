@@ -254,8 +254,8 @@ def test_the_baseline_of_a_measurement_runs_no_kernel(monkeypatch: pytest.Monkey
     """A kernel of one unit, such as a product's, would do its work for an empty range too."""
     kernels, ranges = set(), []
 
-    def bound(x: Launch, places: Any) -> Any:
-        run = bound_kernel(x, places)
+    def bound(x: Launch, places: Any, flushes: bool) -> Any:
+        run = bound_kernel(x, places, flushes)
 
         def recorded(begin: int, end: int) -> None:
             ranges.append((begin, end))

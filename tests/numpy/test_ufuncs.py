@@ -227,24 +227,28 @@ def test_powers():
         jnp.array([1, 2]) ** -1
 
 
-def test_floats_come_apart_and_together():
+@pytest.mark.parametrize("strict", [False, True])
+def test_floats_come_apart_and_together(strict):
     with np.errstate(all="ignore"):
         x = np.array(
             [3.0, -5.0, 0.0, -0.0, 1e-40, -3e-45, 3e38, np.inf, -np.inf, np.nan], np.float32
         )
-    mantissa, exponent = jnp.frexp(x)
+    with Override("strict", strict):
+        mantissa, exponent = jnp.frexp(x)
+        if not strict and functrax.config.backend == "llvm":  # subnormal numbers count as zeros
+            x[4:6] = [0, -0.0]
+        np.testing.assert_array_equal(np.asarray(jnp.ldexp(mantissa, exponent)), x)
+        fraction, whole = map(np.asarray, jnp.modf(x))
     want_mantissa, want_exponent = np.frexp(x)
     np.testing.assert_array_equal(np.asarray(mantissa), want_mantissa)
     assert exponent.dtype == np.int32
     finite = np.isfinite(x)
     np.testing.assert_array_equal(np.asarray(exponent)[finite], want_exponent[finite])
-    np.testing.assert_array_equal(np.asarray(jnp.ldexp(mantissa, exponent)), x)
     assert jnp.ldexp(jnp.float32(1e-30), 200) == np.ldexp(np.float32(1e-30), 200)
     with functrax.enable_x64():
         assert jnp.ldexp(1.0, np.array([2**40, -(2**40), 5])).tolist() == [np.inf, 0.0, 32.0]
-    fraction, whole = jnp.modf(x)
-    np.testing.assert_array_equal(np.asarray(fraction), np.modf(x)[0])
-    np.testing.assert_array_equal(np.asarray(whole), np.modf(x)[1])
+    np.testing.assert_array_equal(fraction, np.modf(x)[0])
+    np.testing.assert_array_equal(whole, np.modf(x)[1])
     np.testing.assert_array_equal(np.asarray(jnp.copysign(x, -1)), np.copysign(x, np.float32(-1)))
     np.testing.assert_array_equal(np.asarray(jnp.signbit(x)), np.signbit(x))
 

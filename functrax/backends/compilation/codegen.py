@@ -29,7 +29,7 @@ from functrax.backends.machine_code.kernel_jit import LaunchCode, Request, reque
 from functrax.backends.passes.rewrites import Rewrites
 from functrax.backends.targets import schedule_target, target
 from functrax.core.ir.jaxpr import Eqn
-from functrax.core.options.config import state as options
+from functrax.core.options.config import flushes_subnormals, state as options
 from functrax.core.records import record, replace
 
 if TYPE_CHECKING:
@@ -204,8 +204,9 @@ def _runs(kernel: Kernel, places: Sequence[int]) -> list[Callable[[], None]]:
     """Functions that run a kernel on arrays at some addresses, to measure it."""
     from functrax.backends.runtime.executor import bound_kernel  # which few programs need
 
+    flushes = flushes_subnormals()
     return [
-        partial(bound_kernel(code.launch((), ()), places), 0, code.units)
+        partial(bound_kernel(code.launch((), ()), places, flushes), 0, code.units)
         for code in kernel_codes(kernel)
     ]
 

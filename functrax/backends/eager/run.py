@@ -28,7 +28,7 @@ from functrax.backends.eager.graph import CHEAP, SMALL_BYTES, Cut, Signature
 from functrax.backends.internal_errors import report
 from functrax.backends.reference import nan_check
 from functrax.backends.reference.deferred import Deferred
-from functrax.backends.reference.reference_device import in_numpy, rule_of
+from functrax.backends.reference.reference_device import in_numpy
 from functrax.backends.reference.strided import SMALL
 from functrax.backends.targets import target
 from functrax.core import native
@@ -301,7 +301,7 @@ def operation(signature: Signature, operands: list[Any]) -> Any:
     operands = [in_numpy(x) for x in operands]
     with np.errstate(all="ignore"):
         if signature.exact:
-            return rule_of(primitive)(primitive, operands, params)
+            return single_operations.by_rule(primitive, operands, params)
         if signature.shares and 0 < operands[0].size <= SMALL:
             return _in_room(signature, np.asarray(operands[0]))
         return single_operations.run(primitive, operands, params, _compile_one)

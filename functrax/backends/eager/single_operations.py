@@ -23,11 +23,14 @@ import numpy as np
 
 from functrax.backends.device import Executable, device_of
 from functrax.backends.reference.deferred import Deferred, defer
+from functrax.backends.reference.reference_device import rule_of
+from functrax.backends.runtime.subnormals import in_mode
 from functrax.core.ir.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
 from functrax.core.options.config import compile_context
 from functrax.core.prims.arithmetic import mul
 from functrax.core.prims.control import Choice, LoopPrimitive
 from functrax.core.prims.cumulative import Cumulative
+from functrax.core.prims.reduce import ReindexReduce
 from functrax.core.prims.reindex import Reindexing, broadcast_in_dim
 from functrax.core.tracing.primitive import Elementwise, Primitive
 from functrax.core.types import dtypes
@@ -77,6 +80,20 @@ def run_compiled(
     key = _operation(primitive, params, values, inputs)
     executable = _executable(key, compile_, compile_context())
     return None if executable is None else executable(inputs)
+
+
+def by_rule(primitive: Primitive, values: Sequence[Any], params: dict[str, Any]) -> Any:
+    """The result of an operation, or a list of results, by its reference; not in strict mode.
+
+    What computes real floats flushes subnormal numbers, as a program does; what moves them does
+    not.  Nor do complex functions: NumPy multiplies by the reciprocals of divisors, which would be
+    zero for large ones.
+    """
+    rule = rule_of(primitive)
+    computes = isinstance(primitive, (Elementwise, ReindexReduce))
+    if computes and values[-1].dtype.kind != "c":
+        return in_mode(True, rule, primitive, values, params)
+    return rule(primitive, values, params)
 
 
 def is_compiled(primitive: Primitive, avals: Sequence[ShapedArray], params: dict[str, Any]) -> bool:

@@ -265,6 +265,8 @@ class RuntimeProgram:
       workspaces: for each instruction where its own part of the arena begins; -1 if it has none.
       arena: bytes that the temporaries and workspaces need.
       peak: the most bytes of temporaries that are alive at one time.
+      flushes: whether threads that run it flush subnormal numbers to zero; of a program inside
+        another one the other says so.
     """
 
     name: str
@@ -277,6 +279,7 @@ class RuntimeProgram:
     workspaces: tuple[int, ...] = ()
     arena: int = 0
     peak: int = 0
+    flushes: bool = False
 
     @property
     def planned(self) -> bool:

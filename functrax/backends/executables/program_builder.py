@@ -17,6 +17,7 @@ from functrax.backends.executables.launch_runs import in_runs, slack
 from functrax.backends.executables.memory_plan import plan_memory
 from functrax.backends.executables.program import Aliases, Instruction, Kind, RuntimeProgram, Slot
 from functrax.backends.executables.program_rules import check_program
+from functrax.core.options.config import flushes_subnormals
 
 
 class ProgramBuilder:
@@ -128,6 +129,7 @@ class ProgramBuilder:
             tuple(self._instructions),
             tuple(self._runs),
             aliases,
+            flushes=flushes_subnormals(),
         )
         check_program(program)
         return plan_memory(program)

@@ -5,7 +5,7 @@ strings, tuples, dtypes, arrays and functions leaves, in which everything is dec
 no Python object while a program runs, except to call it.
 
     program      (name, slots, inputs, outputs, aliases, instructions, arena, unlocked cost,
-                  number among all the programs, lengths of runs)
+                  number among all the programs, lengths of runs, flushes)
     slot         (kind, number, nbytes, offset, shares, shape, dtype, value, text)
     instruction  (opcode, inputs, outputs, workspace, rest)
 
@@ -73,6 +73,7 @@ def _encode(program: RuntimeProgram, numbers: dict[RuntimeProgram, int]) -> tupl
         sum(_unlocked_cost(x) for x in program.instructions),
         numbers[program],
         program.runs,
+        program.flushes,
     )
 
 

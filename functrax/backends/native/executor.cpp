@@ -10,6 +10,7 @@
 #include "interpreter_exit.h"
 #include "numpy_arrays.h"
 #include "reference.h"
+#include "subnormals.h"
 #include "thread_pool.h"
 
 namespace functrax::executor {
@@ -47,10 +48,12 @@ std::int64_t read_integer(const void* place, std::int64_t nbytes, bool is_unsign
 
 class Run {
  public:
-  Run(Owner& owner, std::vector<Event>* events) : owner_(&owner), events_(events) {}
+  Run(const Program& p, Owner& owner, std::vector<Event>* events)
+      : owner_(&owner), events_(events), mode_(p.flushes) {}
   // A run that began without the GIL and ends without it.
-  Run(const std::atomic<bool>& cancelled, PyThreadState* saved, std::vector<Event>* events)
-      : owner_(nullptr), events_(events), saved_(saved), cancelled_(&cancelled) {}
+  Run(const Program& p, const std::atomic<bool>& cancelled, PyThreadState* saved,
+      std::vector<Event>* events)
+      : owner_(nullptr), events_(events), saved_(saved), cancelled_(&cancelled), mode_(p.flushes) {}
   ~Run() { take_gil(); }
   Run(const Run&) = delete;
   Run& operator=(const Run&) = delete;
@@ -93,6 +96,7 @@ class Run {
   std::int64_t looked_ = 0;
   const char* const thread_ = &this_thread;
   std::atomic<bool> stopped_{false};  // what its kernels in other threads see
+  const subnormals::Mode mode_;       // the first to end, for `kept_` may run Python code
 };
 
 bool Run::program(const Program& p, Frame& frame) {
@@ -145,6 +149,7 @@ bool Run::look_at_clock() {
 
 bool Run::look_at_signals() {
   const bool taken = take_gil();
+  const subnormals::Python mode(mode_);
   if (PyErr_CheckSignals() != 0) return false;
   if (taken) give_up_gil();
   return true;
@@ -273,6 +278,7 @@ Ref Run::views(const Program& p, const std::vector<int>& numbers, Frame& frame, 
 
 bool Run::host_call(const Program& p, const Instruction& x, Frame& frame) {
   const bool taken = take_gil();
+  const subnormals::Python mode(mode_);
   if (!kept_) kept_ = Ref(owner_->make());
   if (!kept_) return false;
   Ref inputs = views(p, x.inputs, frame, false);
@@ -443,11 +449,21 @@ bool Run::instruction(const Program& p, const Instruction& x, Frame& frame) {
   }
 }
 
-}  // namespace
-
-Frame::Frame(const Program& program, char* arena) : Frame(program) {
-  prepare(program, *this, arena);
+bool run_now(const Program& program, Frame& frame, Owner& owner, std::vector<Event>* events) {
+  Run state(program, owner, events);
+  if (program.cost >= kWorthTheGil) state.give_up_gil();
+  return state.program(program, frame);
 }
+
+bool run_recorded(const Program& program, Frame& frame, Owner& owner) {
+  std::vector<Event> events;
+  const std::int64_t begin = recorder::now();
+  const bool done = run_now(program, frame, owner, &events);
+  recorder::add_run(program, begin, std::move(events));
+  return done;
+}
+
+}  // namespace
 
 PyObject* no_memory(const Program& program) {
   return PyErr_Format(PyExc_MemoryError, "no memory for the temporaries of %s, %lld bytes",
@@ -466,27 +482,9 @@ void prepare(const Program& program, Frame& frame, char* arena) {
   }
 }
 
-namespace {
-
-bool run_now(const Program& program, Frame& frame, Owner& owner, std::vector<Event>* events) {
-  Run state(owner, events);
-  if (program.cost >= kWorthTheGil) state.give_up_gil();
-  return state.program(program, frame);
-}
-
-bool run_recorded(const Program& program, Frame& frame, Owner& owner) {
-  std::vector<Event> events;
-  const std::int64_t begin = recorder::now();
-  const bool done = run_now(program, frame, owner, &events);
-  recorder::add_run(program, begin, std::move(events));
-  return done;
-}
-
-}  // namespace
-
 bool run_detached(const Program& program, Frame& frame, const std::atomic<bool>& cancelled,
                   PyThreadState*& saved, std::vector<Event>* events) {
-  Run state(cancelled, saved, events);
+  Run state(program, cancelled, saved, events);
   const bool done = state.program(program, frame);
   saved = state.leave();
   return done;

@@ -18,17 +18,21 @@
 
 namespace functrax::executor {
 
+struct Frame;
+
+// Sets the addresses of what stays where it is: temporaries and constants.
+void prepare(const program::Program& program, Frame& frame, char* arena);
+
 // The addresses of a program's slots, and its arena.
 struct Frame {
   explicit Frame(const program::Program& program) : slots(program.slots.size()) {}
-  Frame(const program::Program& program, char* arena);
+  Frame(const program::Program& program, char* arena) : Frame(program) {
+    prepare(program, *this, arena);
+  }
 
   SmallArray<void*, 48> slots;
   char* arena = nullptr;
 };
-
-// Sets the addresses of what stays where it is: temporaries and constants.
-void prepare(const program::Program& program, Frame& frame, char* arena);
 
 // Raises the MemoryError of a program whose arena there is no memory for; null.
 PyObject* no_memory(const program::Program& program);

@@ -33,6 +33,7 @@
 #include "pytree_map.h"
 #include "ready.h"
 #include "recorder.h"
+#include "subnormals.h"
 #include "tasks.h"
 #include "thread_pool.h"
 #include "thread_state.h"
@@ -150,6 +151,8 @@ PYBIND11_MODULE(_native, module) {
        "Waits for a tree's arrays."},
       {"tasks_drain", functrax::tasks::drain, METH_NOARGS, "Wait for all programs that run."},
       {"tasks_unfinished", functrax::tasks::unfinished, METH_NOARGS, "How many programs run."},
+      {"flush_subnormals", functrax::subnormals::flush, METH_O,
+       "Whether this thread flushes subnormal numbers to zero, and so far did."},
       {"options_changed", functrax::thread_state::options_changed, METH_NOARGS,
        "Options may have other values now."},
       {nullptr, nullptr, 0, nullptr},

@@ -137,6 +137,7 @@ std::unique_ptr<Program> decode(const py::tuple& t) {
   p.cost = t[7].cast<std::int64_t>();
   p.number = t[8].cast<int>();
   p.runs = t[9].cast<std::vector<int>>();
+  p.flushes = t[10].cast<bool>();
   keep_on_one_thread(p);
   p.calls_python = std::any_of(p.instructions.begin(), p.instructions.end(), calls_python);
   classify(p);

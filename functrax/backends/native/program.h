@@ -93,6 +93,7 @@ struct Program {
   int number = 0;               // among all the programs of the executable
   PyObject* source = nullptr;   // of the outermost: what it was decoded from, not owned
   std::int64_t cost = 0;        // estimated nanoseconds without the GIL
+  bool flushes = false;         // subnormal numbers to zero; as the outermost says
   bool calls_python = false;    // itself or in a loop or branch
   std::vector<int> written;     // results that are outputs of their own
   std::vector<int> forwarded;   // results that are another slot as it is

@@ -129,6 +129,7 @@ void Joiner::add(const Part* first, const Part* last) {
     longest = std::max(longest, part->program->runs.size());
     whole_->cost += part->program->cost;
     whole_->calls_python = whole_->calls_python || part->program->calls_python;
+    whole_->flushes = part->program->flushes;  // as all others, which are of one mode
   }
   arena_ = std::max(arena_, arena);
   for (std::size_t step = 0; step < longest; ++step) {

@@ -43,6 +43,7 @@ struct Job {
   std::int64_t least = 0;  // units of a range, but for the last one
   std::int64_t most = 0;
   Asked ends = nullptr;
+  std::uint64_t float_mode = 0;  // of the thread that began it
 };
 
 // The most units of a range, of a loop that costs so much in all.
@@ -217,6 +218,7 @@ void Team::work() {
     const bool joined = join(gate);  // perhaps a later loop than the one that was seen
     last = gate >> kNumberShift;
     if (!joined) continue;
+    targets::set_float_mode(job_.float_mode);  // which it keeps, as it never runs Python
     take_ranges(false);
     gate_.fetch_sub(1, std::memory_order_release);
   }
@@ -265,7 +267,8 @@ void parallel_for(RangeFunction function, void* context, std::int64_t units, std
   if (cost < targets::kWakeNs || units <= grain || (beside_python && cost < 2 * targets::kWakeNs)) {
     return function(context, 0, units);
   }
-  Job job{function, context, units, grain, grain, most_units(units, grain, cost), ends};
+  const std::int64_t most = most_units(units, grain, cost);
+  Job job{function, context, units, grain, grain, most, ends, targets::float_mode()};
   if (inside_loop) return run_alone(job);
   Team& all = team();
   if (all.threads() == 1 || !all.try_lock()) return run_alone(job);

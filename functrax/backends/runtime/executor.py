@@ -38,6 +38,7 @@ from functrax.backends.executables.program import (
 from functrax.backends.executables.program_inputs import adapter, dense_array, input_count_error
 from functrax.backends.runtime.buffer import NOWHERE, Buffer, block_references, view_memory
 from functrax.backends.runtime.pool import pool
+from functrax.backends.runtime.subnormals import in_mode
 from functrax.backends.threads import thread_pool
 from functrax.core.events.recorder import Event, recorder
 
@@ -175,13 +176,19 @@ def _results(
     return results
 
 
-def bound_kernel(x: Launch, places: Sequence[int]) -> Callable[[int, int], None]:
-    """A launch as a function of the range of its units, for arrays at these addresses."""
+def bound_kernel(x: Launch, places: Sequence[int], flushes: bool) -> Callable[[int, int], None]:
+    """A launch as a function of the range of its units, for arrays at these addresses.
+
+    Args:
+      x: the launch.
+      places: the addresses of the arrays that it reads, then of those that it writes.
+      flushes: whether a thread flushes subnormal numbers to zero while it runs the kernel.
+    """
     buffers = (ctypes.c_void_p * (1 + len(places)))(None, *places)  # a long one asks nobody
     first = ctypes.byref(buffers, ctypes.sizeof(ctypes.c_void_p))
     params = (ctypes.c_int64 * len(x.params))(*x.params)
     function = _KERNEL(x.function)
-    return lambda begin, end: function(first, params, begin, end)
+    return lambda begin, end: in_mode(flushes, function, first, params, begin, end)
 
 
 class ProgramRun:
@@ -190,7 +197,7 @@ class ProgramRun:
     What it does with memory are methods, for programs of other devices.
     """
 
-    __slots__ = ("_events", "_numbers", "_observer", "_owner")
+    __slots__ = ("_events", "_flushes", "_numbers", "_observer", "_owner")
 
     def __init__(
         self,
@@ -200,6 +207,7 @@ class ProgramRun:
         observer: Observer | None,
     ) -> None:
         self._owner = owner
+        self._flushes = program.flushes
         self._events = events
         self._observer = observer
         counted = () if events is None else all_programs(program)
@@ -283,7 +291,9 @@ class ProgramRun:
 
     def launches(self, run: Sequence[Any], frame: Frame) -> None:
         """The launches of a run, whose units threads share: of several by estimated time."""
-        kernels = [bound_kernel(x, [frame[s] for s in (*x.inputs, *x.outputs)]) for x in run]
+        kernels = [
+            bound_kernel(x, [frame[s] for s in (*x.inputs, *x.outputs)], self._flushes) for x in run
+        ]
         if len(run) == 1:
             (x,) = run
             thread_pool.parallel_for(kernels[0], x.units, x.grain, x.cost)

@@ -102,6 +102,21 @@ class MatrixUnit:
 
 
 @record
+class FloatEnvironment:
+    """Where ``fegetenv`` of C writes down whether a thread flushes subnormal numbers to zero.
+
+    Args:
+      nbytes: how long a ``fenv_t`` is.
+      place: where the word is that says so.
+      flushes: its bits that do.
+    """
+
+    nbytes: int
+    place: int
+    flushes: int
+
+
+@record
 class Dialect:
     """How code for the processors of an architecture is written and loaded.
 
@@ -111,6 +126,7 @@ class Dialect:
       announces: whether a processor must be told of new instructions in memory.
       products: instructions by their kind (``gemm/packed_dtypes.py``) and the number of lanes.
       unit: of kinds that are of a matrix unit.
+      floats: where subnormal numbers are flushed; None where it is not known, and they never are.
     """
 
     machine: int
@@ -118,6 +134,7 @@ class Dialect:
     announces: bool = False
     products: Mapping[tuple[str, int], Product] | None = None
     unit: MatrixUnit | None = None
+    floats: FloatEnvironment | None = None
 
     def product(self, kind: str, lanes: int) -> Product:
         """The instruction of a kind for so many lanes."""

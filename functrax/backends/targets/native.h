@@ -1,10 +1,12 @@
 // What the C++ half knows of machines: a file in the folder of each target, of which one is of the
 // machine that this is built for.
 //
-// That one defines FUNCTRAX_HOST, its namespace, with `kRelocations` and `pause`, and may define
-// FUNCTRAX_WIDE, which stands before functions that processors with wider vectors run in another
-// translation of the same operations; and FUNCTRAX_WIDEST_BEGIN and _END, which stand around
-// functions that only processors with vectors of 64 bytes run, those with `has_widest`.
+// That one defines FUNCTRAX_HOST, its namespace, with `kRelocations`, `pause` and the register that
+// says whether a thread flushes subnormal numbers to zero (`float_mode`, `set_float_mode`,
+// `kFlushes`), and may define FUNCTRAX_WIDE, which stands before functions that processors with
+// wider vectors run in another translation of the same operations; and FUNCTRAX_WIDEST_BEGIN and
+// _END, which stand around functions that only processors with vectors of 64 bytes run, those with
+// `has_widest`.
 
 #pragma once
 
@@ -47,10 +49,20 @@ constexpr std::uint16_t kHost = FUNCTRAX_HOST::kRelocations.machine;
 
 // Tells the processor that this thread looks for something again and again.
 inline void pause() { FUNCTRAX_HOST::pause(); }
+
+// The register of the running thread that says how floats are computed, and its bits that flush
+// subnormal numbers to zero.
+constexpr std::uint64_t kFlushes = FUNCTRAX_HOST::kFlushes;
+inline std::uint64_t float_mode() { return FUNCTRAX_HOST::float_mode(); }
+inline void set_float_mode(std::uint64_t mode) { FUNCTRAX_HOST::set_float_mode(mode); }
 #else
 constexpr std::uint16_t kHost = 0;  // what is compiled for it is not loaded
 
 inline void pause() {}
+
+constexpr std::uint64_t kFlushes = 0;
+inline std::uint64_t float_mode() { return 0; }
+inline void set_float_mode(std::uint64_t) {}
 #endif
 
 }  // namespace functrax::targets

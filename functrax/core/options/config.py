@@ -143,6 +143,15 @@ def compile_context() -> tuple[Hashable, ...]:
     return tuple([getattr(state, name) for name in _COMPILED])
 
 
+def flushes_subnormals() -> bool:
+    """Whether programs flush subnormal numbers to zero: not in strict mode.
+
+    Programs of operations outside of ``jit``, which are compiled as strict ones but for their sums
+    of products, do where the mode is not strict.
+    """
+    return not state.strict or state.strict_tiles
+
+
 def _option(name: str) -> Option:
     plain = str(name).removeprefix("jax_")
     found = OPTIONS.get(ALIASES.get(plain, plain))

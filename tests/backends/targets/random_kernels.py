@@ -104,9 +104,9 @@ def serve(server: Server) -> None:
     slots: list[Sequence[Slot]] = []
     here, program = executor.bound_kernel, executor._Run.program
 
-    def bound_kernel(x: Launch, places: Sequence[int]) -> Callable[[int, int], None]:
+    def bound_kernel(x: Launch, places: Sequence[int], flushes: bool) -> Callable[[int, int], None]:
         if x.function not in server.functions:  # of a library
-            return here(x, places)
+            return here(x, places, flushes)
         sizes = [slots[-1][n].nbytes for n in (*x.inputs, *x.outputs)]
         buffers = list(zip(places, sizes, strict=True))
         return lambda begin, end: server.run(x, buffers, begin, end)

@@ -8,7 +8,15 @@ from __future__ import annotations
 import struct
 from typing import Final
 
-from functrax.backends.targets.dialect import Dialect, Relocations, Rule, need, relative, signed
+from functrax.backends.targets.dialect import (
+    Dialect,
+    FloatEnvironment,
+    Relocations,
+    Rule,
+    need,
+    relative,
+    signed,
+)
 
 
 def _page(word: int, here: int, there: int) -> int:
@@ -64,4 +72,5 @@ DIALECT: Final = Dialect(
         stub=_stub,
     ),
     announces=True,
+    floats=FloatEnvironment(nbytes=8, place=0, flushes=1 << 24),  # FPCR.FZ
 )

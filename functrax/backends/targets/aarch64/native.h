@@ -74,6 +74,18 @@ constexpr Relocations kRelocations{183, calls, in_table, word, stub};
 #define FUNCTRAX_HOST aarch64
 
 inline void pause() { asm volatile("yield"); }
+
+// FPCR.FZ: subnormal operands and results of float32 and float64 become 0.
+constexpr std::uint64_t kFlushes = std::uint64_t{1} << 24;
+
+inline std::uint64_t float_mode() {
+  std::uint64_t mode;
+  asm volatile("mrs %0, fpcr" : "=r"(mode)::"memory");
+  return mode;
+}
+inline void set_float_mode(std::uint64_t mode) {
+  asm volatile("msr fpcr, %0" ::"r"(mode) : "memory");
+}
 #endif
 
 }  // namespace functrax::targets::aarch64

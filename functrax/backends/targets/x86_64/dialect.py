@@ -11,6 +11,7 @@ from functrax.backends.targets.dialect import (
     STUB,
     WORD,
     Dialect,
+    FloatEnvironment,
     MatrixUnit,
     Product,
     Relocations,
@@ -45,4 +46,5 @@ DIALECT: Final = Dialect(
         **{("i16", n): Product(f"llvm.x86.{x}", False) for n, x in _INTEGERS.items()},
     },
     unit=MatrixUnit(configured, released, unit_sums_text),
+    floats=FloatEnvironment(nbytes=32, place=28, flushes=0x8040),  # MXCSR: DAZ and FTZ
 )

@@ -39,6 +39,14 @@ constexpr Relocations kRelocations{62, calls, in_table, word, stub};
 
 inline void pause() { __builtin_ia32_pause(); }
 
+// MXCSR: subnormal operands count as 0 (DAZ), subnormal results become 0 (FTZ).
+constexpr std::uint64_t kFlushes = 0x8040;
+
+inline std::uint64_t float_mode() { return __builtin_ia32_stmxcsr(); }
+inline void set_float_mode(std::uint64_t mode) {
+  __builtin_ia32_ldmxcsr(static_cast<unsigned>(mode));
+}
+
 #if defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__) && \
     !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 #define FUNCTRAX_WIDE __attribute__((flatten, target_clones("arch=x86-64-v3", "default")))

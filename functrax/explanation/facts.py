@@ -146,7 +146,8 @@ def _kernel(number: int, work: Work, level: ProgramLevel, members: Members) -> K
     is_group = isinstance(eqn.primitive, Group)
     inner = eqn not in level.jaxpr.eqns  # of a group that the compiler took apart
     eqns = _members(eqn, members)
-    codes = () if work.code is None else work.code.kernels
+    launched = () if work.code is None else work.code.kernels
+    codes = {id(x.kernel): x for x in launched}  # some are launched several times
     between = () if work.code is None else work.code.temporaries
     return KernelFacts(
         number,
@@ -166,7 +167,7 @@ def _kernel(number: int, work: Work, level: ProgramLevel, members: Members) -> K
         ),
         done.flops,
         done.transcendentals,
-        codes,
+        tuple(codes.values()),
         work.instructions,
         bytes_staged=sum(x.size * x.dtype.itemsize for x in between),
         recomputed=tuple(_recomputed(eqn, eqns, level.jaxpr)),

@@ -19,6 +19,7 @@ from typing import Any, Final
 import numpy as np
 
 from functrax.backends.executables.program import HostCall, Instruction, Launch
+from functrax.backends.kernels.ir import Kernel
 from functrax.backends.runtime.executor import Executable, bound_kernel
 from functrax.backends.threads import thread_pool
 from functrax.core.options.config import flushes_subnormals
@@ -116,9 +117,16 @@ class _Stopwatch:
 
 def _changed(kernel: KernelFacts, inputs: Sequence[Any], outputs: Sequence[Any]) -> list[Any]:
     """The arrays whose elements before a run matter to the run, and are changed by it."""
-    updates = any(store.serial for code in kernel.codes for store in code.kernel.stores())
+    updates = any(_updates(code.kernel) for code in kernel.codes)
     shared = any(np.may_share_memory(a, b) for a in inputs for b in outputs)
     return list(outputs) if updates or shared else []
+
+
+def _updates(kernel: Kernel) -> bool:
+    """Whether a kernel reads what it writes."""
+    written = {x.buffer for x in kernel.stores() if not kernel.operands[x.buffer].scratch}
+    read = {x.attr[0] for x in kernel.nodes() if x.op == "load"}
+    return bool(written & read) or any(x.serial for x in kernel.stores())
 
 
 def _has_effects(x: Instruction, kernel: KernelFacts) -> bool:

@@ -213,7 +213,7 @@ def strategies(function: Callable[..., Any], *shapes: tuple[int, ...]) -> list[s
     """How a contraction is tiled."""
     outer = group(function, *[np.zeros(s, np.float32) for s in shapes])
     inner = outer.eqns[0].params["jaxpr"]
-    return [str(k.tiling) for k in contraction_kernels(inner, "x", ANY) if k.tiling]
+    return [str(x.kernel.tiling) for x in contraction_kernels(inner, "x", ANY) if x.kernel.tiling]
 
 
 def test_strategies() -> None:
@@ -248,7 +248,7 @@ def test_units_follow_from_the_second_cache() -> None:
     inner = outer.eqns[0].params["jaxpr"]
     rows = {}
     for cache in (1 << 18, 2 << 20):
-        kernel = contraction_kernels(inner, "x", replace(ANY, second_cache=cache))[-1]
+        kernel = contraction_kernels(inner, "x", replace(ANY, second_cache=cache))[-1].kernel
         assert kernel.tiling is not None
         rows[cache] = kernel.tiling.row_tiles * kernel.tiling.height
     assert rows[1 << 18] * 512 * 4 <= (1 << 18) // 2 < rows[2 << 20] * 512 * 4
@@ -319,7 +319,7 @@ def test_tiles_are_turned_where_results_are_contiguous_along_their_rows(
             return abs(product) + shift if follows else product
 
         inner = group(function, x, y, shift).eqns[0].params["jaxpr"]
-        kernel = contraction_kernels(inner, "x", replace(ANY, turned_stores=1e-3))[-1]
+        kernel = contraction_kernels(inner, "x", replace(ANY, turned_stores=1e-3))[-1].kernel
         assert str(kernel.tiling).endswith("sums turned")
         got = run(function, x, y, shift)
     want, bound = products("mk,kn->nm", x, y)
@@ -449,7 +449,7 @@ def test_panels_are_turned_in_registers_where_the_last_one_is_not_whole(columns:
     """Of a panel that is not whole no row is read that is not there."""
     x, y = (np.random.default_rng(1).normal(size=(n, 90)).astype("f4") for n in (300, columns))
     inner = group(lambda x, y: x @ y.T, x, y).eqns[0].params["jaxpr"]
-    *before, last = contraction_kernels(inner, "x", ANY)
+    *before, last = [x.kernel for x in contraction_kernels(inner, "x", ANY)]
     assert str(last.tiling).endswith("right packed")
     trees = [tree for kernel in before for _, tree in scheduled_trees(kernel, ANY)]
     assert trees and all("gather" not in emit_kernel(tree).text for tree in trees)
@@ -465,7 +465,7 @@ def test_windows_are_stored_in_the_order_in_which_their_image_is_read(off: str) 
     shapes = (2, 64, 32, 32), (64, 64, 3, 3)
     inner = group(same, *[np.zeros(s, np.float32) for s in shapes]).eqns[0].params["jaxpr"]
     left_out = LeftOut(frozenset(off.split()))
-    kernels = contraction_kernels(inner, "x", ANY, left_out.kinds)
+    kernels = [x.kernel for x in contraction_kernels(inner, "x", ANY, left_out.kinds)]
     (windows,) = (k for k in kernels if k.name.endswith(".windows"))
     ((windows, tree),) = scheduled_trees(windows, ANY, left_out)
     (address,) = (a for a, _, stored in accesses(windows) if not stored)

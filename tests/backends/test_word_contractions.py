@@ -87,9 +87,10 @@ def summed(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
 
 def chosen(function: Callable[..., Any], *args: Array) -> set[str]:
     """The instructions that a contraction is computed by."""
-    kernels = contraction_kernels(
+    launched = contraction_kernels(
         group(function, *args).eqns[0].params["jaxpr"], "x", codegen.schedule_target()
     )
+    kernels = [x.kernel for x in launched]
     return {k.tiling.dot[0] if k.tiling.dot else "" for k in kernels if k.tiling is not None}
 
 
@@ -211,10 +212,10 @@ def test_texts(which: tuple[str, int], monkeypatch: pytest.MonkeyPatch) -> None:
     inner = outer.eqns[0].params["jaxpr"]
     plain = replace(ANY, vector_bytes=width, registers=max(16, width // 2))
     write_for(monkeypatch, processor("x86_64"))
-    main = contraction_kernels(inner, "x", replace(plain, dots=frozenset({name})))[-1]
+    main = contraction_kernels(inner, "x", replace(plain, dots=frozenset({name})))[-1].kernel
     text = "".join(text for _, text in emitted(main).calls)
     assert KINDS[which][1] in text
-    without = contraction_kernels(inner, "x", plain)[-1]
+    without = contraction_kernels(inner, "x", plain)[-1].kernel
     assert KINDS[which][1] not in "".join(text for _, text in emitted(without).calls)
 
 

@@ -104,16 +104,19 @@ class ProgramTemplate:
             for s, shape in zip(self.slots, values[:count])
         ]
         instructions = [
-            x if found is None else _launch(x, *found)
+            _launch(x, *found) if isinstance(x, Launch) else x
             for x, found in zip(self.instructions, values[count:], strict=True)
         ]
         return ProgramBuilder.of(self.name, slots, instructions).finished(self.outputs)
 
 
-def _launch(x: Any, params: tuple[int, ...], units: int, cost: int) -> Launch:
+def _launch(
+    x: Launch, params: tuple[int, ...], units: int, cost: int, begins: tuple[int, ...]
+) -> Launch:
     return Launch(
-        x.function, x.name, x.inputs, x.outputs, params, units, cost, x.grain, x.aliases, x.owner
-    )
+        x.function, x.name, x.inputs, x.outputs, params, units, cost, x.grain, x.aliases, x.owner,
+        begins,
+    )  # fmt: skip
 
 
 def _getter(places: Sequence[int]) -> Callable[[Any], tuple[Any, ...]]:
@@ -191,7 +194,7 @@ def _all_equal(column: Sequence[Any]) -> bool:
 def _numbers_of(x: Instruction) -> Any:
     if isinstance(x, Launch):
         assert x.grain == 1
-        return x.params, x.units, x.cost
+        return x.params, x.units, x.cost, x.begins
     if isinstance(x, CopyInstruction):
         return None
     raise NotGenericError("a program with a loop, or with a call of Python")

@@ -50,6 +50,7 @@ class KernelCode:
       cost: estimated nanoseconds on one thread.
       in_place: pairs (written, read) of arrays that may share memory, by their numbers in it.
       arrays: the numbers of the group's arrays that it reads, and of those that it writes.
+      begins: the bytes of each of them that are before what it takes; empty if there are none.
     """
 
     kernel: Kernel
@@ -60,6 +61,7 @@ class KernelCode:
     cost: int
     in_place: tuple[tuple[int, int], ...] = ()
     arrays: Arrays = ((), ())
+    begins: tuple[int, ...] = ()
 
     def modules(self) -> list[str]:
         """Its LLVM IR and that of the functions that it calls."""
@@ -72,6 +74,7 @@ class KernelCode:
     def launch(self, inputs: tuple[int, ...], outputs: tuple[int, ...]) -> Launch:
         """The instruction that runs it on some slots; the machine code is made now."""
         code, numbers, called = self.request.compiled, list(self.emitted.numbers), []
+        in_place = () if self.begins else self.in_place
         for (place, _), call in zip(self.emitted.calls, self.calls, strict=True):
             numbers[place] = call.compiled.address
             called.append((place, call.compiled))
@@ -83,8 +86,9 @@ class KernelCode:
             tuple(numbers),
             self.units,
             self.cost,
-            aliases=tuple([(j - len(inputs), i) for j, i in self.in_place if i < len(inputs) <= j]),
+            aliases=tuple([(j - len(inputs), i) for j, i in in_place if i < len(inputs) <= j]),
             owner=LaunchCode(code, tuple(called)),
+            begins=self.begins,
         )
 
 
@@ -116,16 +120,23 @@ def group_code(eqn: Eqn) -> GroupCode | Refusal:
     lowered: LoweredGroup | Refusal = run_stage(LOWER, eqn, name)
     if isinstance(lowered, Refusal):
         return lowered
-    made = []
+    known_codes: dict[int, list[KernelCode]] = {}
     for kernel in lowered.kernels:
-        made.append(kernel_codes(kernel))
+        if id(kernel) not in known_codes:
+            known_codes[id(kernel)] = kernel_codes(kernel)
+    made = [known_codes[id(kernel)] for kernel in lowered.kernels]
     temporaries, arrays = lowered.temporaries, lowered.arrays
     if not arrays:  # all take all
         known = len(lowered.reads) + len(eqn.outvars)
         temporaries = tuple([o for o in made[-1][-1].kernel.operands[known:] if not o.scratch])
         written = range(len(eqn.invars), len(eqn.invars) + len(eqn.outvars) + len(temporaries))
         arrays = [(lowered.reads, tuple(written))] * len(made)
-    codes = [replace(x, arrays=y) for some, y in zip(made, arrays, strict=True) for x in some]
+    begins = lowered.begins or [()] * len(made)
+    codes = [
+        replace(x, arrays=y, begins=z)
+        for some, y, z in zip(made, arrays, begins, strict=True)
+        for x in some
+    ]
     fill = None if lowered.fill is None else kernel_codes(lowered.fill)[0]
     return GroupCode(temporaries, lowered.copies, tuple(codes), fill)
 

@@ -49,6 +49,8 @@ class LoweredGroup:
       kernels: what runs, in order.
       arrays: for each the numbers of those that it reads, and of those that it writes.  Where it is
         empty all take the arrays ``reads``, all results, and the temporaries of the last one.
+      begins: for each the bytes of each of these arrays that are before what it takes; empty if it
+        takes whole arrays.
       reads: see ``arrays``.
       temporaries: arrays between the kernels, besides those that schedules add.
       copies: pairs (from, to) of arrays that are copied first.
@@ -57,6 +59,7 @@ class LoweredGroup:
 
     kernels: Sequence[Kernel]
     arrays: Sequence[Arrays] = ()
+    begins: Sequence[tuple[int, ...]] = ()
     reads: tuple[int, ...] = ()
     temporaries: tuple[Operand, ...] = ()
     copies: tuple[tuple[int, int], ...] = ()
@@ -109,17 +112,30 @@ def _tiles(jaxpr: Jaxpr, name: str, runs: Any, needed: bool) -> LoweredGroup | R
         from functrax.backends.compilation.autotune import fastest
 
         pick = partial(fastest, runs=runs)
-    kernels = contraction_kernels(jaxpr, name, schedule_target(), without_schedules(), pick, needed)
-    if isinstance(kernels, Refusal):
-        return kernels
-    refusal = _without_instructions(kernels)
+    launched = contraction_kernels(
+        jaxpr, name, schedule_target(), without_schedules(), pick, needed
+    )
+    if isinstance(launched, Refusal):
+        return launched
+    kernels = {id(x.kernel): x.kernel for x in launched}
+    refusal = _without_instructions([*kernels.values()])
     if refusal is not None:
         return refusal
     known = len(jaxpr.invars) + len(jaxpr.outvars)
-    operands = kernels[-1].operands
+    operands = launched[-1].kernel.operands
     own = [n for n, o in enumerate(operands) if n >= known and not o.scratch and o.alias is None]
-    plain, arrays = _with_own_arrays(kernels, {n: k for k, n in enumerate((*range(known), *own))})
-    return LoweredGroup(plain, arrays, temporaries=tuple([operands[n] for n in own]))
+    number = {n: k for k, n in enumerate((*range(known), *own))}
+    alone = {key: with_own_arrays(kernel) for key, kernel in kernels.items()}
+    plain, arrays, begins = [], [], []
+    for x in launched:
+        kernel, (read, written) = alone[id(x.kernel)]
+        plain.append(kernel)
+        arrays.append((tuple([number[n] for n in read]), tuple([number[n] for n in written])))
+        firsts = dict(x.begins)
+        places = [firsts.get(n, 0) * operands[n].dtype.itemsize for n in (*read, *written)]
+        begins.append(tuple(places) if firsts else ())
+    temporaries = tuple([operands[n] for n in own])
+    return LoweredGroup(plain, arrays, begins, temporaries=temporaries)
 
 
 def _with_own_arrays(

@@ -101,6 +101,8 @@ class Launch:
       grain: ranges begin at multiples of it.
       aliases: (output, input) positions which may share memory if the input is not needed later.
       owner: what keeps the machine code where it is.
+      begins: of each slot the bytes that lie before the address that the kernel gets; empty if it
+        gets where all of them begin.
     """
 
     function: int
@@ -113,6 +115,7 @@ class Launch:
     grain: int = 1
     aliases: Aliases = ()
     owner: Any = None
+    begins: tuple[int, ...] = ()
 
 
 @record(eq=False)
@@ -397,7 +400,8 @@ def instruction_text(x: Instruction, slots: Sequence[Slot]) -> str:
     match x:
         case Launch():
             params = f" params={list(x.params)}" if x.params else ""
-            extent = f"  units={x.units} cost={x.cost}{params}"
+            begins = f" begins={list(x.begins)}" if x.begins else ""
+            extent = f"  units={x.units} cost={x.cost}{params}{begins}"
             return f"launch {x.name}({names(x.inputs)}) -> ({outputs}){extent}"
         case HostCall():
             return f"host {x.name}({names(x.inputs)}) -> ({outputs})"

@@ -12,7 +12,7 @@ no Python object while a program runs, except to call it.
 and ``rest`` by opcode, where ``loop`` is (carry slots, number of constants, number of the body's
 first carry, updated in place, second places, cell, arena):
 
-    LAUNCH  (function, params, units, cost, grain)
+    LAUNCH  (function, params, units, cost, grain, begins)
     HOST    (function of two lists, cost)
     COPY    ()
     COND    (unsigned, branches)
@@ -96,7 +96,8 @@ def _instruction(
 
     match x:
         case Launch():
-            return encoded(LAUNCH, x.inputs, (x.function, x.params, x.units, x.cost, x.grain))
+            rest = x.function, x.params, x.units, x.cost, x.grain, x.begins
+            return encoded(LAUNCH, x.inputs, rest)
         case HostCall():
             return encoded(HOST, x.inputs, (adapter(x), x.cost))
         case CopyInstruction():

@@ -153,6 +153,9 @@ class _Rules:
         if x.units < 0 or x.grain < 1 or x.function == 0:
             got = f"units={x.units} grain={x.grain} function={x.function}"
             self.wrong(f"launch {x.name} has a wrong extent", got, "units >= 0, grain >= 1")
+        if x.begins and (len(x.begins) != len(x.inputs) + len(x.outputs) or x.aliases):
+            got = f"begins={x.begins} aliases={x.aliases}"
+            self.wrong(f"launch {x.name} has wrong begins", got, "one of each slot, no aliases")
         for output, source in x.aliases:
             if not (0 <= output < len(x.outputs) and 0 <= source < len(x.inputs)):
                 got = f"alias ({output}, {source})"

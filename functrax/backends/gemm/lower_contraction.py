@@ -25,6 +25,7 @@ from typing import TypeAlias
 import numpy as np
 
 from functrax.backends.gemm.blocking import Plan, ranked
+from functrax.backends.gemm.packed_blocks import Launched, in_blocks
 from functrax.backends.gemm.packing import staged
 from functrax.backends.gemm.reduction_domains import (
     SumSpace,
@@ -85,7 +86,7 @@ def contraction_kernels(
     off: frozenset[str] = frozenset(),
     pick: Pick | None = None,
     needed: bool = False,
-) -> list[Kernel] | Refusal:
+) -> list[Launched] | Refusal:
     """The kernels of a contraction: the sums with their tiling, what stores sides without.
 
     Args:
@@ -103,23 +104,23 @@ def contraction_kernels(
     parts = lower_contraction(jaxpr, name)
     if isinstance(parts, Refusal):
         return parts
-    kernels: list[Kernel] = []
+    launched: list[Launched] = []
     for part in parts:
-        if kernels:
-            part.operands = [o for o in kernels[-1].operands if not o.scratch]
+        if launched:
+            part.operands = [o for o in launched[-1].kernel.operands if not o.scratch]
         scheduled = _scheduled(part, target, off, pick, needed)
         if isinstance(scheduled, Refusal):
             return scheduled
-        kernels += scheduled
-    return kernels
+        launched += scheduled
+    return launched
 
 
 def _scheduled(
     kernel: Kernel, target: Target, off: frozenset[str], pick: Pick | None, needed: bool
-) -> list[Kernel] | Refusal:
+) -> list[Launched] | Refusal:
     """The kernels of a contraction, or of a part of one."""
     if not kernel.stages:
-        return [kernel]
+        return [Launched(kernel)]
     kernel = merged(kernel)
     kernel.off = off
     (reduction,) = kernel.stages[0].reductions
@@ -141,7 +142,8 @@ def _scheduled(
     plan = plans[0]
     if pick is not None:
         plan = pick(kernel, plans, lambda plan: staged(kernel, plan, target))
-    return staged(kernel, plan, target)
+    blocks = in_blocks(kernel, plan, target)
+    return blocks or [Launched(x) for x in staged(kernel, plan, target)]
 
 
 def _sides(kernel: Kernel) -> tuple[Side, Side]:

@@ -46,6 +46,14 @@ std::int64_t read_integer(const void* place, std::int64_t nbytes, bool is_unsign
   return static_cast<std::int64_t>(bits << unused) >> unused;
 }
 
+// Writes the addresses of a launch's arrays.
+void put_addresses(const Instruction& x, Frame& frame, void** to) {
+  for (std::size_t k = 0; k < x.operands.size(); ++k) to[k] = frame.slots[x.operands[k]];
+  for (std::size_t k = 0; k < x.begins.size(); ++k) {
+    to[k] = static_cast<char*>(to[k]) + x.begins[k];
+  }
+}
+
 class Run {
  public:
   Run(const Program& p, Owner& owner, std::vector<Event>* events)
@@ -186,7 +194,7 @@ bool Run::launch(const Instruction& x, Frame& frame) {
     const std::int64_t* params;
   };
   SmallArray<void*, 16> buffers(x.operands.size() + 1);
-  for (std::size_t k = 0; k < x.operands.size(); ++k) buffers[k + 1] = frame.slots[x.operands[k]];
+  put_addresses(x, frame, buffers.data() + 1);
   Call call;
   call.function = [](program::Asked* asked) -> int {
     return static_cast<Call*>(asked)->run->kernel_ends();
@@ -244,7 +252,8 @@ bool Run::launches(const Instruction* first, int count, Frame& frame) {
     const std::int64_t length = std::max<std::int64_t>(x.cost, 1);
     *next++ = static_cast<program::Asked*>(&all);
     all.parts[k] = {x.kernel, next, x.params.data(), x.units, cost, length};
-    for (const int slot : x.operands) *next++ = frame.slots[slot];
+    put_addresses(x, frame, next);
+    next += x.operands.size();
     cost += length;
   }
   thread_pool::parallel_for(

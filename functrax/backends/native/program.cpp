@@ -58,6 +58,7 @@ void decode_launch(Instruction& x, const py::tuple& rest) {
   x.units = rest[2].cast<std::int64_t>();
   x.cost = rest[3].cast<std::int64_t>();
   x.grain = rest[4].cast<std::int64_t>();
+  x.begins = rest[5].cast<std::vector<std::int64_t>>();
   x.operands = x.inputs;
   x.operands.insert(x.operands.end(), x.outputs.begin(), x.outputs.end());
 }

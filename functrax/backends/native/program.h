@@ -64,6 +64,7 @@ struct Instruction {
   std::vector<int> operands;  // inputs, then outputs
   Kernel kernel = nullptr;
   std::vector<std::int64_t> params;
+  std::vector<std::int64_t> begins;  // of each operand the bytes before what it takes; or empty
   std::int64_t units = 0, cost = 0, grain = 1;
   bool alone = false;  // on one thread, in whose caches is what it reads
   // HostCall

@@ -107,6 +107,7 @@ void Joiner::add_instruction(const Part& part, std::size_t number, const Places&
   made.operands = moved(x.operands);
   made.kernel = x.kernel;
   made.params = x.params;
+  made.begins = x.begins;
   made.units = x.units;
   made.cost = x.cost;
   made.grain = x.grain;

@@ -184,6 +184,8 @@ def bound_kernel(x: Launch, places: Sequence[int], flushes: bool) -> Callable[[i
       places: the addresses of the arrays that it reads, then of those that it writes.
       flushes: whether a thread flushes subnormal numbers to zero while it runs the kernel.
     """
+    if x.begins:
+        places = [place + begin for place, begin in zip(places, x.begins, strict=True)]
     buffers = (ctypes.c_void_p * (1 + len(places)))(None, *places)  # a long one asks nobody
     first = ctypes.byref(buffers, ctypes.sizeof(ctypes.c_void_p))
     params = (ctypes.c_int64 * len(x.params))(*x.params)

@@ -21,6 +21,7 @@ from functrax.backends.executables.program import (
 from functrax.backends.executables.program_builder import ProgramBuilder
 from functrax.backends.runtime.choice import Runtime
 from functrax.core.errors.typed import ArgumentError, DonatedBufferError
+from tests.backends.runtime.kernels import kernels
 from tests.backends.runtime.programs import F32, I32, Type, counted, function_program, host
 
 VEC = ((4,), F32)
@@ -35,6 +36,25 @@ def run(runtime: Runtime, program: RuntimeProgram, *values: Any) -> list[Any]:
 
 def double(type_: Type = VEC) -> RuntimeProgram:
     return function_program([type_], [(lambda x: x + x, type_)])
+
+
+@pytest.mark.parametrize("others", [0, 1])
+def test_a_launch_takes_arrays_from_somewhere_on(runtime: Runtime, others: int) -> None:
+    """Alone, and in a run with others."""
+    b = ProgramBuilder("parts")
+    x, y = b.input((6,), F32), b.value((4,), F32)
+    launch = kernels().launch
+    b.add(launch("affine", (x,), (y,), units=2, begins=(8, 4)))
+    results = [b.value((4,), F32) for _ in range(others)]
+    for z in results:
+        b.add(launch("affine", (x,), (z,), units=4))
+    b.add(launch("affine", (x,), (y,), units=1))
+    b.add(launch("affine", (x,), (y,), units=1, begins=(20, 12)))
+    values = np.arange(6, dtype=F32)
+    found = run(runtime, b.build((y, *results)), values)
+    np.testing.assert_array_equal(found[0], [1, 5, 7, 11])
+    for z in found[1:]:
+        np.testing.assert_array_equal(z, [1, 3, 5, 7])
 
 
 class Deferred:

@@ -128,7 +128,10 @@ def test_an_output_in_an_inputs_memory_takes_nobody_in() -> None:
 
 @pytest.mark.parametrize(
     "what",
-    ["read early", "write input", "unwritten result", "late read", "used const", "sizes", "types"],
+    [
+        *("read early", "write input", "unwritten result", "late read", "used const", "sizes"),
+        *("types", "begins"),
+    ],
 )
 def test_broken_rules_are_found(what: str) -> None:
     b = ProgramBuilder("wrong")
@@ -152,6 +155,8 @@ def test_broken_rules_are_found(what: str) -> None:
             small = b.value((3,), F32)
             b.add(CopyInstruction(x, small))
             b.add(CopyInstruction(x, y))
+        case "begins":
+            b.add(Launch(1, "f", (x,), (y,), begins=(4,)))
         case "types":
             body = function_program([SCALAR], [(lambda v: v, SCALAR)])
             b.add(ScanInstruction(body, 3, (), (x,), (), (y,)))

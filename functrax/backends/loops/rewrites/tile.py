@@ -60,6 +60,7 @@ class TileSums(Rewrite):
       ahead: whether rows that follow the sums are asked for before these.
       result: the array that the sums are stored to as they are, if that is all that follows; -1 if
         there is none.
+      adds: whether they are added to what is there.
     """
 
     kind: ClassVar[str] = "tile"
@@ -68,6 +69,7 @@ class TileSums(Rewrite):
     lanes: int
     ahead: bool
     result: int = -1
+    adds: bool = False
 
     @property
     def is_required(self) -> bool:
@@ -257,6 +259,10 @@ class _Tiled:
                 sums = self._sums(steps, rows, columns, first_row, self._waiting())
                 return [*ahead, sums, *self._finish(rows, columns, self._waiting())]
             place, whole = self._as_results(rows, columns)
+            if self.rewrite.adds:
+                one = self._const(1)
+                more = one if whole is None else self.b.select(whole, one, self.zero)
+                steps = replace(steps, more=more)
             waiting = self._waiting()
             sums = self._sums(steps, rows, columns, first_row, place, whole, waiting)
             if whole is None:

@@ -19,10 +19,16 @@ from functrax.backends.runtime.pool import size_class
 from functrax.core.errors.typed import DonatedBufferError
 from tests.backends.runtime.programs import F32, function_program, host
 
-pytestmark = pytest.mark.usefixtures("no_collection")
+pytestmark = pytest.mark.usefixtures("no_collection", "empty_pool")
 
 LARGE = ((1 << 20,), F32)  # 4 MB
 OVERCOMMIT = Path("/proc/sys/vm/overcommit_memory")
+
+
+@pytest.fixture
+def empty_pool(runtime: Runtime) -> None:
+    """Without blocks of other tests, which may be larger than what is asked for."""
+    runtime.pool_trim()
 
 
 def increment() -> RuntimeProgram:

@@ -120,7 +120,7 @@ def group_code(eqn: Eqn) -> GroupCode | Refusal:
     lowered: LoweredGroup | Refusal = run_stage(LOWER, eqn, name)
     if isinstance(lowered, Refusal):
         return lowered
-    known_codes: dict[int, list[KernelCode]] = {}
+    known_codes: dict[int, list[KernelCode | DeviceKernelCode]] = {}
     for kernel in lowered.kernels:
         if id(kernel) not in known_codes:
             known_codes[id(kernel)] = kernel_codes(kernel)
@@ -152,6 +152,7 @@ class DeviceKernelCode:
       cost: estimated nanoseconds on one thread of the host.
       in_place: pairs (written, read) of arrays that may share memory, by their numbers in it.
       arrays: the numbers of the group's arrays that it reads, and of those that it writes.
+      begins: the bytes of each of them that are before what it takes; empty if there are none.
     """
 
     kernel: Kernel
@@ -160,6 +161,7 @@ class DeviceKernelCode:
     cost: int
     in_place: tuple[tuple[int, int], ...] = ()
     arrays: Arrays = ((), ())
+    begins: tuple[int, ...] = ()
 
     def modules(self) -> list[str]:
         """Its LLVM IR."""
@@ -171,6 +173,7 @@ class DeviceKernelCode:
 
     def launch(self, inputs: tuple[int, ...], outputs: tuple[int, ...]) -> Launch:
         """The instruction that runs it on some slots."""
+        in_place = () if self.begins else self.in_place
         return Launch(
             id(self.code),
             self.kernel.name,
@@ -179,8 +182,9 @@ class DeviceKernelCode:
             self.code.numbers,
             self.units,
             self.cost,
-            aliases=tuple([(j - len(inputs), i) for j, i in self.in_place if i < len(inputs) <= j]),
+            aliases=tuple([(j - len(inputs), i) for j, i in in_place if i < len(inputs) <= j]),
             owner=self.code,
+            begins=self.begins,
         )
 
 

@@ -106,6 +106,7 @@ def _tiles(jaxpr: Jaxpr, name: str, runs: Any, needed: bool) -> LoweredGroup | R
     ``needed``: there are no other loops.
     """
     from functrax.backends.gemm.lower_contraction import contraction_kernels
+    from functrax.backends.gemm.shared_arrays import with_own_arrays
 
     pick = None
     if options.autotune == "on":

@@ -130,6 +130,8 @@ class DeviceRun(ProgramRun):
                 continue
             code: DeviceCode = x.owner
             places = [frame[s] for s in (*x.inputs, *x.outputs)]
+            if x.begins:
+                places = [place + begin for place, begin in zip(places, x.begins, strict=True)]
             numbers = np.asarray(x.params or (0,), np.int64)
             kernel = self._of.kernel(code)
             self._device.launch(kernel, code.grid(x.units), code.block, places, numbers)

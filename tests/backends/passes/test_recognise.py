@@ -137,6 +137,27 @@ def test_a_convolution_of_a_product_with_a_mask(stride):
         np.testing.assert_allclose(have, wanted, rtol=1e-4, atol=1e-2)
 
 
+def test_an_outer_product_that_is_multiplied_again_is_contracted_in_another_order():
+    def function(w, g, v):  # as the derivative of tanh(x @ w) @ v by x
+        return jnp.einsum("nih,ho->nio", w[None] * g[:, None], v)
+
+    found = recognised(program(function, array(4, 64), array(128, 64), array(64, 4)))
+    sizes = [e.outvars[0].aval.size for e in found.eqns if e.primitive.name == "mul"]
+    assert sizes == [4 * 64 * 4], found  # of w and v
+    args = [array(4, 64), array(128, 64, seed=1), array(64, 4, seed=2)]
+    wanted = np.einsum("ih,nh,ho->nio", *map(np.float64, args))
+    np.testing.assert_allclose(functrax.jit(function)(*args), wanted, rtol=1e-4, atol=1e-4)
+
+
+def test_rows_that_are_scaled_are_one_side():
+    def function(x, s, v):
+        return jnp.einsum("nh,ho->no", x * s, v)
+
+    found = recognised(program(function, array(128, 64), array(64), array(64, 32)))
+    assert names(found).count("contraction") == 1
+    assert largest(found) == 128 * 64
+
+
 def test_a_reindex_with_other_users_is_copied():
     def f(x, w):
         wide = jnp.broadcast_to(x[:, None, :], (32, 64, 16))

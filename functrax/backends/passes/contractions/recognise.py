@@ -18,6 +18,7 @@ Start at :func:`recognise`.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -89,6 +90,16 @@ class Cone(NamedTuple):
         used = {k for f in self.factors for k in f.used}
         return volume(self.shape, used) > max(f.distinct for f in self.factors)
 
+    @property
+    def is_outer(self) -> bool:
+        """Whether it is one product of factors of which two have axes of their own each.
+
+        Then another factor may have to be multiplied with one of them first.
+        """
+        used = [set(f.used) for f in self.factors]
+        pairs = itertools.combinations(used, 2)
+        return len(self.terms) == 1 and any(not (a <= b or b <= a) for a, b in pairs)
+
     def viewed(self, view: IndexMap) -> Cone | None:
         """It through a view; None if that hides what its factors repeat."""
         if any(mixes(view, f.layout) for f in self.factors):
@@ -155,7 +166,9 @@ class _Recognition:
             del self.cones[x]
             self.producers.pop(x, None)
             cone = None
-        if cone is None or (eqn.primitive is broadcast_in_dim and not cone.outgrows):
+        repeated = cone is not None and eqn.primitive is broadcast_in_dim
+        follows = cone is not None and (cone.outgrows or (repeated and cone.is_outer))
+        if cone is None or (repeated and not follows):
             # A product that is no larger than what it is made of may be read as an array.
             # A part of an array is copied: then groups that use different parts are one kernel.
             if eqn.primitive is not slice_ or x in self.layouts:
@@ -163,7 +176,7 @@ class _Recognition:
             self.layouts.follow_view(eqn)
             return
         shape = eqn.outvars[0].aval.shape
-        if has_fill or not cone.outgrows or math.prod(shape) <= strided.SMALL:
+        if has_fill or not follows or math.prod(shape) <= strided.SMALL:
             return
         viewed = cone.viewed(map_of(eqn))
         if viewed is not None:

@@ -39,6 +39,11 @@ def size_class(n: int) -> int:
     return n if n == power else power // 4 * 3
 
 
+def least(*costs: float) -> int:
+    """Which of some costs is the least: the first one of those."""
+    return costs.index(min(costs))
+
+
 def cycles_ns(cycles: float, target: Target) -> float:
     """Nanoseconds of so many cycles."""
     return cycles * target.cycle_ns

@@ -14,7 +14,7 @@ import pytest
 
 import functrax
 import functrax.numpy as jnp
-from functrax import lax, nn
+from functrax import lax, nn, random
 from functrax.backends.compilation import codegen
 from functrax.backends.kernels import lower
 from functrax.backends.kernels.ir import Kernel
@@ -361,6 +361,31 @@ def test_lanes_go_along_rows_whose_sums_are_few(emitted: list[tuple[Kernel, str]
 
     run(lambda v: statistics(v)[1], x)
     assert emitted[0][0].vector in emitted[0][0].inner
+
+
+@pytest.mark.parametrize("shape", [(1000, 2), (517, 3), (40, 25, 4), (999, 2, 2)])
+@pytest.mark.parametrize("reduces", [False, True])
+def test_lanes_go_across_short_rows_of_dear_values(
+    shape: tuple[int, ...], reduces: bool, emitted: list[tuple[Kernel, str]]
+) -> None:
+    def function(x: Any) -> Any:
+        y = x[..., : shape[-1]] + 0.1 * random.normal(random.key(3), shape)
+        return (y**2).sum(-1) if reduces else y
+
+    x = numbers(*shape[:-1], shape[-1] + 1)
+    got = run(function, x)
+    (kernel,) = [k for k, _ in emitted if any(node.op == "erf_inv" for node in k.nodes())]
+    assert kernel.vector is not None and kernel.lanes >= target().vector_bytes // 4
+    assert kernel.extents[kernel.vector] >= kernel.lanes
+    with functrax.backend("interp"):
+        wanted = np.asarray(function(x))
+    np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-5)
+
+
+def test_lanes_stay_along_short_rows_that_are_only_moved(emitted: list[tuple[Kernel, str]]) -> None:
+    x = numbers(4096, 8)
+    np.testing.assert_array_equal(run(lambda x: 2 * x[:, :3], x), 2 * x[:, :3])
+    assert emitted[0][0].lanes == 4
 
 
 def test_rows_with_holes_are_reduced_along_the_lanes(emitted: list[tuple[Kernel, str]]) -> None:

@@ -25,7 +25,7 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-from functrax.backends.cost import cycles_ns
+from functrax.backends.cost import cycles_ns, least
 from functrax.backends.gemm.sides import Side, stride
 from functrax.backends.kernels.accesses import coefficient
 from functrax.backends.kernels.ir import Kernel
@@ -109,12 +109,8 @@ def ranked(
         plans = [*model.plans(first, second), *model.plans(second, first)]
     costs = [plan.cost for plan in plans]
     if plans and recording_of(costs) is not None:  # which of them is the cheapest is one answer
-        return [plans[decided(_cheapest, *costs)]]
+        return [plans[decided(least, *costs)]]
     return sorted(plans, key=lambda plan: plan.cost)
-
-
-def _cheapest(*costs: float) -> int:
-    return costs.index(min(costs))
 
 
 class _Cost(NamedTuple):

@@ -6,9 +6,10 @@ Start at :func:`choose_lanes`.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Final
 
-from functrax.backends.cost import size_class
+from functrax.backends.cost import least, moving_ns, size_class
 from functrax.backends.kernels.accesses import (
     accesses,
     coefficient,
@@ -16,10 +17,12 @@ from functrax.backends.kernels.accesses import (
     is_large,
 )
 from functrax.backends.kernels.ir import Done, Kernel, LoopStage
+from functrax.backends.kernels.work import kernel_ns
 from functrax.backends.targets import Target
+from functrax.core.records import replace
 from functrax.core.scalars.scalar import MATH
 from functrax.core.types.dtypes import float32, real_dtype
-from functrax.core.types.symbolic_sizes import decided
+from functrax.core.types.symbolic_sizes import applied, decided
 
 #: Kernels with fewer nodes than this hide latencies by using more lanes.
 LIGHT: Final = 12
@@ -40,14 +43,7 @@ def choose_vector(kernel: Kernel, dims: tuple[int, ...] | None = None) -> int | 
     Stores count twice, what is read at several places of one array once, and what is read or
     written once for each row as much less as there are points in it.
     """
-    if dims is None:
-        dims = (*kernel.outer, *kernel.inner)
-    if any(s.scan is not None for s in kernel.stages) and not _in_order(kernel):
-        dims = kernel.outer
-    if not dims:
-        return None
-    in_order = any(s.serial for s in kernel.stores()) or any(s.ordered for s in kernel.stages)
-    candidates = kernel.outer if in_order else dims
+    candidates = _with_free_order(kernel, (*kernel.outer, *kernel.inner) if dims is None else dims)
     best, best_score, longest = None, 0.0, 0
     rank = len(kernel.extents)
     rows = {
@@ -59,8 +55,6 @@ def choose_vector(kernel: Kernel, dims: tuple[int, ...] | None = None) -> int | 
         if not any(row[d + 1] for d in kernel.inner):
             rows[row] /= length
     for d in candidates:
-        if kernel.extents[d] < 2:
-            continue
         steps = [(row[d + 1], weight) for row, weight in rows.items()]
         contiguous = sum(weight for step, weight in steps if step == 1)
         strided = sum(weight for step, weight in steps if step not in (0, 1))
@@ -69,6 +63,52 @@ def choose_vector(kernel: Kernel, dims: tuple[int, ...] | None = None) -> int | 
         if score > best_score or (score == best_score and kernel.extents[d] > longest):
             best, best_score, longest = d, score, kernel.extents[d]
     return best
+
+
+def _with_free_order(kernel: Kernel, dims: Sequence[int]) -> list[int]:
+    """Those of some dims along which several points may be computed at once."""
+    scanned = any(s.scan is not None for s in kernel.stages) and not _in_order(kernel)
+    in_order = any(s.serial for s in kernel.stores()) or any(s.ordered for s in kernel.stages)
+    found = kernel.outer if scanned or in_order else dims
+    return [d for d in found if kernel.extents[d] > 1]
+
+
+def choose_full_vector(kernel: Kernel, target: Target) -> None:
+    """Take a longer vector dim where lanes of the chosen one would be empty, if that costs less.
+
+    Elements that are not contiguous are moved one by one then, but more is computed at once.
+    """
+    if kernel.vector is None or _only_moves(kernel):
+        return
+    filled = decided(_fullness, kernel.extents[kernel.vector])
+    others = [
+        d
+        for d in _with_free_order(kernel, (*kernel.outer, *kernel.inner))
+        if filled < 1 and decided(_fullness, kernel.extents[d]) > filled
+    ]
+    if others:
+        dims = (kernel.vector, *others)
+        kernel.vector = dims[decided(least, *[_ns_along(kernel, d, target) for d in dims])]
+
+
+def _ns_along(kernel: Kernel, d: int, target: Target) -> float:
+    """Estimated nanoseconds of a kernel with lanes along a dim.
+
+    Its dims go outside of it, so what is beside each other along them is moved as often.
+    """
+    tried = replace(kernel, vector=d)
+    vector_innermost(tried)
+    choose_lanes(tried, target)
+    inside = kernel.outer[kernel.outer.index(d) + 1 :] if d in kernel.outer else ()
+    times = math.prod([kernel.extents[x] for x in inside])
+    nbytes = sum([o.size * o.dtype.itemsize for o in kernel.operands])
+    again: float = applied(_again_ns, times, nbytes, target)
+    return kernel_ns(tried, target) + again
+
+
+def _again_ns(times: int, nbytes: int, target: Target) -> float:
+    """Nanoseconds to move arrays so often, beyond once."""
+    return (times - 1) * moving_ns(nbytes, target)
 
 
 def _fullness(extent: int) -> float:
@@ -139,14 +179,19 @@ def _is_scattered(kernel: Kernel, v: int, target: Target) -> bool:
 
     A processor moves them one by one, and code that puts them into vectors is long.
     """
-    touched = list(accesses(kernel))
-    if kernel.inner or has_functions(kernel) or kernel.work > 4 * len(touched):
+    if not _only_moves(kernel):
         return False
     steps = [
         (abs(coefficient(address, v)) * kernel.operands[k].dtype.itemsize, stored)
-        for address, k, stored in touched
+        for address, k, stored in accesses(kernel)
     ]
     return all(step >= target.cache_line or not (step or stored) for step, stored in steps)
+
+
+def _only_moves(kernel: Kernel) -> bool:
+    """Whether a kernel moves elements, and computes little of each."""
+    little = kernel.work <= 4 * len(list(accesses(kernel)))
+    return little and not kernel.inner and not has_functions(kernel)
 
 
 def has_functions(kernel: Kernel) -> bool:

@@ -36,6 +36,7 @@ from functrax.backends.loops.rewrites.rewrite import KINDS, Rewrite
 from functrax.backends.loops.rewrites.vectorize import Narrow, Vectorize
 from functrax.backends.loops.strategies.groups import for_groups
 from functrax.backends.loops.strategies.lanes import (
+    choose_full_vector,
     choose_lanes,
     choose_vector,
     ends_in_row,
@@ -173,6 +174,8 @@ def _with_lanes(kernel: Kernel, target: Target) -> Kernel:
     else:
         kernel = merged(kernel)
         kernel.vector = choose_vector(kernel)
+        if choose_tile(replace(kernel), target) is None:  # what is turned has full vectors
+            choose_full_vector(kernel, target)
     vector_innermost(kernel)
     choose_lanes(kernel, target)
     return kernel

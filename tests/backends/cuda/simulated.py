@@ -112,6 +112,27 @@ def each(body, *arrays, out):
     return results[-1]
 
 
+#: Reads the word ``%r1`` of thread ``%r0``; its result goes to ``%rd2``.
+INDEX = """
+    mov.u32 %r0, %tid.x;
+    mov.u32 %r10, %ctaid.x;
+    mov.u32 %r11, %ntid.x;
+    mad.lo.u32 %r9, %r10, %r11, %r0;
+    mul.wide.u32 %rd0, %r9, 4;
+    add.s64 %rd1, %rd40, %rd0;
+    add.s64 %rd2, %rd41, %rd0;
+    ld.global.u32 %r1, [%rd1];
+"""
+STORE = "\n    st.global.u32 [%rd2], %r2;"
+
+
+def words(body, x, *, block=32, grid=1, shared="", **options):
+    """Runs a body that makes ``%r2`` of the word ``%r1``, of thread ``%r0``."""
+    text = kernel_text(INDEX + body + STORE, shared=shared)
+    (_, y), _ = run(text, x, (len(x), "u4"), block=block, grid=grid, **options)
+    return y
+
+
 @functools.cache
 def llvm():
     import llvmlite.binding as binding

@@ -6,8 +6,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from tests.backends.cuda.numbers_of_types import BF16, KINDS, equal, float_each, floats, integers
 from tests.backends.cuda.simulated import each
-from tests.backends.cuda.test_instructions import BF16, KINDS, equal, float_each, floats, integers
 
 INTEGERS = {
     f"{k}{b}": np.dtype(f"{'i' if k == 's' else 'u'}{b // 8}") for k in "us" for b in (16, 32, 64)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from functrax.backends.cuda.simulator.errors import DataRace, OutOfBounds, UninitializedRead
 from tests.backends.cuda.simulated import compiled, run
 
 ARCHITECTURES = ("sm_75", "sm_80", "sm_90")
@@ -432,10 +433,37 @@ def test_product_of_matrices_by_shared_tiles(cpu):
     np.testing.assert_array_equal(c.reshape(64, 64), a @ b)
 
 
+DEBUG = """
+define ptx_kernel void @k(ptr addrspace(1) %x) !dbg !3 {
+  %p = getelementptr i32, ptr addrspace(1) %x, i64 64, !dbg !6
+  %a = load i32, ptr addrspace(1) %p, !dbg !6
+  store i32 %a, ptr addrspace(1) %x, !dbg !7
+  ret void, !dbg !7
+}
+!llvm.dbg.cu = !{!0}
+!llvm.module.flags = !{!8, !9}
+!0 = distinct !DICompileUnit(language: DW_LANG_C, file: !1, emissionKind: FullDebug)
+!1 = !DIFile(filename: "model.py", directory: "/home/u")
+!2 = !DISubroutineType(types: !{})
+!3 = distinct !DISubprogram(name: "k", file: !1, line: 10, type: !2, unit: !0,
+                            spFlags: DISPFlagDefinition)
+!6 = !DILocation(line: 12, column: 3, scope: !3)
+!7 = !DILocation(line: 13, column: 3, scope: !3)
+!8 = !{i32 2, !"Debug Info Version", i32 3}
+!9 = !{i32 2, !"Dwarf Version", i32 2}
+"""
+
+
+def test_lines_of_debug_information():
+    text = compiled(DEBUG, "sm_90")  # LLVM writes PTX 7.0 for sm_80, which lacks its sections
+    assert ".section" in text
+    with pytest.raises(OutOfBounds) as caught:
+        run(text, np.zeros(64, np.int32), block=1)
+    assert caught.value.source == "/home/u/model.py:12"
+
+
 def test_a_barrier_less_is_a_race():
     """The same kernels without one of their barriers."""
-    from functrax.backends.cuda.simulator.errors import DataRace, UninitializedRead
-
     barrier = "call void @llvm.nvvm.barrier.cta.sync.aligned.all(i32 0)"
     rng = np.random.default_rng(5)
     a, b = (rng.normal(size=(64, 64)).astype(np.float32) for _ in range(2))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.backends.cuda.numbers_of_types import equal, floats, integers
 from tests.backends.cuda.simulated import compiled, run
-from tests.backends.cuda.test_instructions import equal, floats, integers
 
 NAMES = {
     "i8": "i1",

@@ -96,12 +96,17 @@ class Control:
 
 @dataclass
 class Op:
-    """A decoded instruction."""
+    """A decoded instruction.
+
+    Attributes:
+      unused: one truth value, which its closures may look at: whether nobody reads what it writes.
+    """
 
     runs: list[Run]
     reads: frozenset[int]
     writes: frozenset[int]
     instruction: Instruction
+    unused: list[bool]
     control: Control | None = None
 
 
@@ -136,6 +141,7 @@ class Decoder:
         self.later: list[Run] = []
         self.reads: set[int] = set()
         self.writes: set[int] = set()
+        self.unused: list[bool] = []
 
     def slot(self, name: str, value: Any = None) -> int:
         self.initial.append(value)
@@ -151,6 +157,7 @@ class Decoder:
     def decode(self, instruction: Instruction) -> Op:
         self.instruction = instruction
         self.runs, self.later, self.reads, self.writes = [], [], set(), set()
+        self.unused = [False]
         handler = _HANDLERS.get(instruction.parts[0])
         if handler is None:
             raise self.error(f"unknown instruction {instruction.parts[0]!r}")
@@ -159,7 +166,8 @@ class Decoder:
         except (IndexError, AttributeError) as error:
             raise self.error("operands of the wrong kind or number") from error
         runs = self.runs + self.later
-        return Op(runs, frozenset(self.reads), frozenset(self.writes), instruction, control)
+        reads, writes = frozenset(self.reads), frozenset(self.writes)
+        return Op(runs, reads, writes, instruction, self.unused, control)
 
     # Modifiers
 

@@ -219,3 +219,7 @@ def _liveness(blocks: list[BasicBlock]) -> None:
                 live[block.index], changed = new, True
     for block in blocks:
         block.live = tuple(sorted(live[block.index]))
+        after = set().union(*(live[k] for k in block.targets))
+        for op in reversed(block.ops):
+            op.unused[0] = not op.writes & after
+            after = (after - op.writes) | op.reads

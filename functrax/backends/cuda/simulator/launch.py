@@ -60,6 +60,7 @@ class KernelLaunch:
       now: the time of the race detector.
       fences: the time of each block's last fence, or None.
       steps: how many more steps it may take.
+      full_warps: whether blocks are whole warps.
     """
 
     def __init__(
@@ -86,7 +87,7 @@ class KernelLaunch:
         self.params = Region(max(kernel.param_bytes, 1), name="the parameters")
         self.params.read_only = True
         self.params.all_written()
-        self.code.full_warps = self.threads % 32 == 0
+        self.full_warps = self.threads % 32 == 0
 
     def run(self) -> None:
         code, per_block = self.code, self.threads
@@ -234,7 +235,7 @@ def launch(
     shared_bytes: int = 0,
     seed: int = 0,
     checks: bool = True,
-    step_limit: int = 10_000_000,
+    step_limit: int = 1_000_000,
 ) -> Statistics:
     """Runs a kernel.
 
@@ -248,6 +249,8 @@ def launch(
         meet at an address.
       checks: whether races and reads of what nobody wrote are looked for.
       step_limit: how many basic blocks may be run, each for any number of threads.
+
+    A memory serves one launch at a time.
 
     Raises:
       LaunchError: a driver would refuse the launch.

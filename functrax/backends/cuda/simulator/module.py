@@ -60,7 +60,6 @@ class Code:
       passed: a slot that says that lanes of a warp met already.
       shared_bytes: static shared memory; ``shared_gaps`` the bytes of it between variables.
       local_bytes: of each thread.
-      full_warps: whether the present launch's blocks are whole warps.
     """
 
     blocks: list[BasicBlock]
@@ -69,10 +68,8 @@ class Code:
     specials: dict[str, int]
     passed: int
     shared_bytes: int
-    declared_shared: int
     shared_gaps: Array | None
     local_bytes: int
-    full_warps: bool = True
 
 
 @dataclass
@@ -178,7 +175,6 @@ class Module:
             decoder.specials,
             passed,
             layout.shared,
-            layout.declared,
             layout.gaps,
             layout.local,
         )

@@ -48,7 +48,7 @@ class _Parser:
     def __init__(self, tokens: list[PtxToken]) -> None:
         self.tokens, self.at = tokens, 0
         self.text = Text()
-        self.files: dict[int, str] = {}
+        self.files = _files(tokens)
         self.source = ""
         self.scopes: list[dict[str, str]] = []
         self.function: PtxFunction | None = None
@@ -142,13 +142,10 @@ class _Parser:
                     raise PtxError("a .section has no end", token.line)
         else:
             rest = self.rest_of_line()
-            numbers = [int(t.text) for t in rest[:3] if t.kind == "number"]
-            if token.text == ".file":
-                self.files[numbers[0]] = next(
-                    (t.text[1:-1] for t in rest if t.kind == "string"), ""
-                )
-            else:
-                self.source = f"{self.files.get(numbers[0], '?')}:{numbers[1]}"
+            if token.text == ".loc":
+                numbers = [int(t.text) for t in rest[:2]]
+                file = self.files.get(numbers[0], "?")
+                self.source = f"{file}:{numbers[1]}" if numbers[1] else ""
 
     def type(self) -> Type:
         token = self.word()
@@ -452,6 +449,15 @@ class _Parser:
             negative = self.take().text == "-"
             offset += -self.integer() if negative else self.integer()
         return PtxSymbol(name, offset)
+
+
+def _files(tokens: list[PtxToken]) -> dict[int, str]:
+    """The names of ``.file`` directives, which LLVM writes after the functions."""
+    files = {}
+    for k, token in enumerate(tokens[:-2]):
+        if token.text == ".file" and token.kind == "word" and tokens[k + 2].kind == "string":
+            files[int(tokens[k + 1].text)] = tokens[k + 2].text[1:-1]
+    return files
 
 
 def _bytes(value: int | float, kind: Type) -> bytes:

@@ -294,13 +294,12 @@ class BlockBatch:
         """The lanes whose partners are all there; the others are parked."""
         control = block.wait
         assert control is not None
-        code = self.launch.code
         if control.slot < 0:
             named: Any = self.live[g.warps]
         else:
             named = g.r[control.slot]
             named = named if named.dtype == np.uint32 else named.view(np.uint32)
-        if g.is_full and code.full_warps and len(named) == 1 and int(named[0]) == _FULL_WARP:
+        if g.is_full and self.launch.full_warps and len(named) == 1 and int(named[0]) == _FULL_WARP:
             return g
         g.at = block.first
         bits = self.lane_bit[g.lanes]

@@ -14,13 +14,14 @@ from functrax.backends.cuda.simulator.errors import PtxError
 from functrax.backends.cuda.simulator.syntax import Immediate
 
 _TOKEN: Final = re.compile(
-    r"""(?P<space>[ \t\r\f]+)|(?P<newline>\n)
+    r"""[ \t\r\f]*(?:
+    (?P<newline>\n)
     |(?P<comment>//[^\n]*)|(?P<block>/\*.*?\*/)
     |(?P<string>"[^"\n]*")
     |(?P<number>0[fF][0-9a-fA-F]{8}\b|0[dD][0-9a-fA-F]{16}\b|0[xX][0-9a-fA-F]+U?|0[bB][01]+U?
         |\d+\.\d*(?:[eE][+-]?\d+)?|\d+[eE][+-]?\d+|\d+U?)
     |(?P<word>[.%$_A-Za-z][\w$.]*(?:::[\w.]+)*)
-    |(?P<mark>[{}()\[\],;:|!@+\-=<>])""",
+    |(?P<mark>[{}()\[\],;:|!@+\-=<>]))""",
     re.VERBOSE | re.DOTALL,
 )
 _IMPLICIT: Final = re.compile(r"//\s*implicit-def:\s*(%\w+)")
@@ -37,12 +38,14 @@ class PtxToken(NamedTuple):
 def tokens(text: str) -> list[PtxToken]:
     """The tokens of a text, and one for its end."""
     found, line, at = [], 1, 0
+    text = text.rstrip()
     while at < len(text):
         match = _TOKEN.match(text, at)
         if match is None:
-            raise PtxError(f"unknown character {text[at]!r}", line)
-        kind, part = match.lastgroup, match.group()
+            raise PtxError(f"unknown character {text[at:].strip()[0]!r}", line)
+        kind = match.lastgroup
         assert kind is not None
+        part = match[kind]
         if kind == "newline":
             line += 1
         elif kind == "block":
@@ -52,7 +55,7 @@ def tokens(text: str) -> list[PtxToken]:
                 register = implicit[1]
                 found += [PtxToken("word", "implicit-def", line), PtxToken("word", register, line)]
                 found.append(PtxToken("mark", ";", line))
-        elif kind != "space":
+        else:
             found.append(PtxToken(kind, part, line))
         at = match.end()
     found.append(PtxToken("end", "the end of the text", line))

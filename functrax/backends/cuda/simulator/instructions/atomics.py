@@ -85,6 +85,7 @@ def _atomic(d: Decoder, i: Instruction) -> None:
         raise d.error("a wrong number of operands")
     sources = [d.source(x, kind) for x in operands[1:]]
     dtype, ordered = kind.dtype, any(i.has(x) for x in _ORDERED)
+    unused = d.unused
 
     def run(r: list[Any], g: ThreadGroup) -> None:
         g.at = i
@@ -93,7 +94,7 @@ def _atomic(d: Decoder, i: Instruction) -> None:
         if ordered:
             batch.launch.fence(batch, g.blocks)
         values = [np.broadcast_to(r[s], (g.count,)).view(dtype) for s in sources]
-        result = np.empty(g.count, dtype) if returns else None
+        result = np.empty(g.count, dtype) if returns and not unused[0] else None
         for index, region, offsets in g.atomic_places(space, r[address], kind.bytes):
             view = region.view(dtype, 1)
             places = offsets >> (kind.bytes.bit_length() - 1)

@@ -6,6 +6,7 @@ primitive is added.
 """
 
 import ast
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -100,3 +101,18 @@ def test_functions_are_those_that_targets_expand():
     assert {p.name for p in elementwise if p.is_function} == {
         p.name for p in elementwise if p.name in MATH
     }
+
+
+#: Lists of public names.
+LONG = {"numpy/__init__.py"}
+#: Folders of public names, of primitives, and of the extension.
+WIDE = {"numpy", "lax", "scipy/stats", "core/prims", "backends/native"}
+
+
+def test_files_and_folders_are_small() -> None:
+    package = BACKENDS.parent
+    files = [p for p in package.rglob("*") if p.suffix in (".py", ".cpp", ".h")]
+    lines = {str(p.relative_to(package)): len(p.read_text().splitlines()) for p in files}
+    assert {name for name, n in lines.items() if n > 500} <= LONG
+    folders = Counter([str(p.parent.relative_to(package)) for p in files])
+    assert {name for name, n in folders.items() if n > 20} <= WIDE

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from functrax.backends.kernels.evaluate import NO_EXPANSIONS, Expansion, value_of
 from functrax.backends.kernels.ir import Reduce, Store
 from functrax.backends.kernels.tiling import Reading
+from functrax.backends.loops.bodies import Visitor
 from functrax.backends.loops.tree import (
     Bind,
     Body,
@@ -32,7 +33,6 @@ from functrax.backends.loops.tree import (
     Tile,
     TileSum,
     TurnTile,
-    Visitor,
     While,
 )
 from functrax.core.errors.typed import VerificationError

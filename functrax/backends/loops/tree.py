@@ -26,9 +26,8 @@ Start at :class:`Function`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import fields
-from functools import cache
 from itertools import count
 from typing import Any, Final, TypeAlias
 
@@ -37,7 +36,7 @@ import numpy as np
 from functrax.backends.kernels.ir import Operand, Reduce, Store, ordered
 from functrax.backends.kernels.tiling import Reading
 from functrax.core.index.expr import IndexExpr
-from functrax.core.records import field, record, replace
+from functrax.core.records import field, record
 from functrax.core.scalars.scalar import Builder, Scalar
 
 INDEX: Final = np.dtype(np.int64)
@@ -382,7 +381,7 @@ class Function:
         while stack:
             statement = stack.pop()
             yield statement
-            for name in reversed(_BODIES):
+            for name in reversed(BODIES):
                 stack += getattr(statement, name, ())[::-1]
 
     def nodes(self) -> list[Scalar]:
@@ -398,35 +397,7 @@ class Function:
 
 
 #: The fields of statements that have statements in them.
-_BODIES: Final = ("points", "body", "otherwise")
-
-
-def with_bodies(statement: Statement, change: Callable[[Body], Body]) -> Statement:
-    """A statement with other statements in it."""
-    found = {}
-    kind: Any = type(statement)
-    for name in _bodies_of(kind):
-        body = getattr(statement, name)
-        if body and (new := change(body)) is not body:
-            found[name] = new
-    return replace(statement, **found) if found else statement
-
-
-@cache
-def _bodies_of(kind: type[Any]) -> tuple[str, ...]:
-    names = {f.name for f in fields(kind)}
-    return tuple([x for x in _BODIES if x in names])
-
-
-class Visitor:
-    """Goes through statements: calls ``visit_Loop`` with each loop, if it is there, and so on."""
-
-    def statements(self, body: Body) -> None:
-        """Visit statements, one after the other."""
-        for statement in body:
-            visit = getattr(self, f"visit_{type(statement).__name__}", None)
-            if visit is not None:
-                visit(statement)
+BODIES: Final = ("points", "body", "otherwise")
 
 
 def used(s: Any) -> list[Scalar]:

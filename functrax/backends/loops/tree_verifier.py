@@ -11,6 +11,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from functrax.backends.kernels.ir import Store
+from functrax.backends.loops.bodies import Visitor
 from functrax.backends.loops.tree import (
     Bind,
     Body,
@@ -23,7 +24,6 @@ from functrax.backends.loops.tree import (
     Tile,
     TileSum,
     TurnTile,
-    Visitor,
     While,
     defined,
     used,

@@ -46,14 +46,6 @@ std::int64_t read_integer(const void* place, std::int64_t nbytes, bool is_unsign
   return static_cast<std::int64_t>(bits << unused) >> unused;
 }
 
-// Writes the addresses of a launch's arrays.
-void put_addresses(const Instruction& x, Frame& frame, void** to) {
-  for (std::size_t k = 0; k < x.operands.size(); ++k) to[k] = frame.slots[x.operands[k]];
-  for (std::size_t k = 0; k < x.begins.size(); ++k) {
-    to[k] = static_cast<char*>(to[k]) + x.begins[k];
-  }
-}
-
 class Run {
  public:
   Run(const Program& p, Owner& owner, std::vector<Event>* events)

@@ -34,6 +34,14 @@ struct Frame {
   char* arena = nullptr;
 };
 
+// Writes the addresses of a launch's arrays.
+inline void put_addresses(const program::Instruction& x, Frame& frame, void** to) {
+  for (std::size_t k = 0; k < x.operands.size(); ++k) to[k] = frame.slots[x.operands[k]];
+  for (std::size_t k = 0; k < x.begins.size(); ++k) {
+    to[k] = static_cast<char*>(to[k]) + x.begins[k];
+  }
+}
+
 // Raises the MemoryError of a program whose arena there is no memory for; null.
 PyObject* no_memory(const program::Program& program);
 

@@ -12,11 +12,11 @@
 #include <cstdint>
 
 #include "reference.h"
+#include "text_keys.h"
 
 namespace functrax::pytree {
 namespace {
 
-constexpr Py_ssize_t kFewKeys = 16;  // so many are sorted one by one
 constexpr Py_ssize_t kIsHandle = 3;  // the place of `is_handle` in a Registration
 
 // Set once by configure, and kept for the life of the process.
@@ -92,33 +92,6 @@ int kind_of(PyObject* tree, PyObject* is_leaf) {
   if (entry == nullptr) return -1;  // no type is taken out again
   return PyTuple_GET_ITEM(entry, kIsHandle) == Py_True ? kLeaf : kCustom;
 }
-
-namespace {
-
-// The keys of a dict, if they are few and text: in order, as a tuple. Null without an error where
-// they are not.
-Ref sorted_text_keys(PyObject* dict) {
-  const Py_ssize_t count = PyDict_GET_SIZE(dict);
-  if (count > kFewKeys) return Ref();
-  PyObject* sorted[kFewKeys];
-  PyObject *key, *value;
-  Py_ssize_t position = 0, met = 0;
-  while (PyDict_Next(dict, &position, &key, &value)) {
-    if (!PyUnicode_CheckExact(key)) return Ref();
-    Py_ssize_t place = met++;
-    for (; place > 0 && PyUnicode_Compare(sorted[place - 1], key) > 0; --place) {
-      sorted[place] = sorted[place - 1];
-    }
-    sorted[place] = key;
-  }
-  Ref keys(PyTuple_New(count));
-  for (Py_ssize_t i = 0; keys && i < count; ++i) {
-    PyTuple_SET_ITEM(keys.get(), i, Py_NewRef(sorted[i]));
-  }
-  return keys;
-}
-
-}  // namespace
 
 Ref sorted_keys(PyObject* dict) {
   Ref keys = sorted_text_keys(dict);

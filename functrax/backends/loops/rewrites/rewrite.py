@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import fields
 from typing import Any, ClassVar, Final, TypeAlias, TypeVar
 
-from functrax.backends.loops.tree import Body, Carried, Function, Loop, Statement, with_bodies
+from functrax.backends.loops.bodies import with_bodies
+from functrax.backends.loops.tree import Body, Carried, Function, Loop, Statement
 from functrax.core.records import replace
 from functrax.core.scalars.scalar import Scalar
 

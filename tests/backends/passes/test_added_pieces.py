@@ -130,3 +130,14 @@ def test_sums_of_many_pieces():
     w = np.linspace(0, 1, 3000, dtype=np.float32).reshape(1500, 2)
     jaxpr = functrax.make_jaxpr(functrax.grad(f))(w).jaxpr
     assert run_pipeline(jaxpr)["pieces"].rewrites == 1
+
+
+def test_a_piece_that_is_added_several_times_counts_as_often():
+    found = put_together(
+        "{ lambda ; x:f32[1] y:f32[2]. let\n"
+        + padded("a", "x", "3", "(0,)", "(2,)")
+        + padded("b", "y", "3", "(1,)", "(0,)")
+        + "c:f32[3] = add a b\n d:f32[3] = add c a\n e:f32[3] = add d b\n"
+        + "f:f32[3] = add e b in (f,) }"
+    )
+    assert found.count("concatenate") == 2 and found.count(" add ") == 2

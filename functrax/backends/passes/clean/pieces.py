@@ -113,8 +113,8 @@ def _put_together(
     while side_by_side := _side_by_side([padded[x] for x in terms if x in padded]):
         if not rewrites.allow(f"{len(side_by_side)} pieces put together", root):
             break
-        together = {piece.term for piece in side_by_side}
-        terms = [x for x in terms if x not in together]
+        for piece in side_by_side:  # once each: a sum may have a term several times
+            terms.remove(piece.term)
         written += _concatenated(side_by_side, root)
         terms.append(written[-1].outvars[0])
     if not written:

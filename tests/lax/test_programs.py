@@ -86,7 +86,8 @@ def test_equals_the_reference(name: str, dtype: str) -> None:
     else:
         unit = np.maximum(np.abs(want), float(jnp.finfo(dtype).tiny)) * eps
         bad = np.abs(got - want) > np.maximum(unit, 2e-15)
-        assert np.mean(got != want) < 0.02
+        normal = np.abs(want) >= float(jnp.finfo(dtype).tiny)  # others are flushed to zero
+        assert np.mean((got != want)[normal]) < 0.02
     assert not bad.any(), [(float(x[known][k]) for x in operands) for k in np.flatnonzero(bad)[:3]]
 
 

@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
+from functrax.backends.kernels.accesses import accesses, coefficient
 from functrax.backends.kernels.ir import Kernel
 from functrax.backends.kernels.lowering import (
     Lowering,
@@ -87,9 +88,12 @@ def _written_out(plain: Lowering, kernel: Kernel, costs: Costs) -> Kernel | None
     jaxpr, shape, rows = plain.jaxpr, plain.full_shape, plain.row_shape
     if any(point_of(x.aval.shape, rows, plain.row_point) is None for x in jaxpr.outvars):
         return None
-    most = min(4 * MOST_TERMS, MOST_OPERATIONS // kernel.work)
     axes = iteration_space(jaxpr)[1]
-    spread = _short_axes([d for d in range(len(shape)) if d not in axes], shape, most)
+    most = target().registers // 4
+    spread: tuple[int, ...] = ()
+    if _has_windows(kernel):
+        most = min(4 * MOST_TERMS, MOST_OPERATIONS // max(kernel.work, 1))
+        spread = _short_axes([d for d in range(len(shape)) if d not in axes], shape, most)
     is_short = math.prod([shape[d] for d in axes]) <= most
     if not is_short and not spread:
         return None
@@ -106,6 +110,22 @@ def _written_out(plain: Lowering, kernel: Kernel, costs: Costs) -> Kernel | None
     if isinstance(found, Refusal) or not _pays(before, costs(found[0])):
         return None
     return found[0]
+
+
+def _has_windows(kernel: Kernel) -> bool:
+    """Whether neighbouring points read some of the same elements, as those of windows.
+
+    What others reduce may be a batch, of another size each time, which code that is written out for
+    a size would be compiled for.
+    """
+    for address, _, stored in accesses(kernel):
+        steps = {} if stored else {d: abs(coefficient(address, d)) for d in kernel.inner}
+        for d, step in steps.items():
+            reach = step * kernel.extents[d]
+            moves = [abs(coefficient(address, x)) for x in kernel.outer]
+            if any(step and move and move % step == 0 and move < reach for move in moves):
+                return True
+    return False
 
 
 def _short_axes(kept: Sequence[int], shape: Shape, most: int) -> tuple[int, ...]:

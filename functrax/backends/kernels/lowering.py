@@ -297,9 +297,10 @@ class Lowering:
 
 def _inserted(eqn: Eqn, point: Point, inside: Sequence[IndexExpr]) -> Point:
     """Where an element of a row is: the point of the row, with an index for each axis of it."""
-    axes, rest = reduced_axes(eqn) or (), iter(point)
-    indices = dict(zip(axes, inside, strict=True))
-    return tuple([indices[d] if d in axes else next(rest) for d in range(eqn.invars[0].aval.ndim)])
+    found = list(point)
+    for d, index in zip(reduced_axes(eqn) or (), inside, strict=True):  # in ascending order
+        found.insert(d, index)
+    return tuple(found)
 
 
 def _places(eqn: Eqn) -> Iterator[tuple[int, ...]]:

@@ -29,6 +29,7 @@ from functrax.backends.kernels.ir import ordered
 from functrax.backends.kernels.math import EXPANSIONS
 from functrax.backends.llvm.function_bodies import UNLIKELY, FunctionBody
 from functrax.backends.llvm.templates import llvm_type
+from functrax.backends.targets import target
 from functrax.core.prims.lowered_bits import threefry2x32
 from functrax.core.scalars.scalar import MATH, THREEFRY, WORD, Builder, Scalar
 from functrax.core.types import dtypes
@@ -95,14 +96,16 @@ class FunctionCalls:
         """
         name = f"{_PREFIX}.{node.op}.{node.dtype.name}.{lanes}"
         if name not in self.texts:
-            self.texts[name] = _function(name, node.op, node.dtype, lanes)
+            self.texts[name] = _function(name, node.op, node.dtype, lanes, target().functions)
         type_ = llvm_type(node.dtype, lanes)
         return f"call {type_} @{name}({', '.join(f'{type_} {x}' for x in operands)})"
 
 
 @lru_cache(maxsize=256)
-def _function(name: str, op: str, dtype: np.dtype[Any], lanes: int) -> str:
-    """The text of a function."""
+def _function(
+    name: str, op: str, dtype: np.dtype[Any], lanes: int, functions: frozenset[str]
+) -> str:
+    """The text of a function, for processors with these instructions."""
     operands, root = _expression(op, dtype)
     body = FunctionBody(lanes)
     return body.function(name, [body.parameter(x) for x in operands], root)

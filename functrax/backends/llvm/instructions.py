@@ -239,7 +239,8 @@ _RULES: Final[dict[str, Rule]] = {
 #: The operations which :func:`emit` writes.
 OPERATIONS: Final = frozenset(_RULES)
 _Filled = tuple[tuple[str, ...], int]  # the lines, and which hole is the result
-_TEMPLATES: Final[dict[Any, _Filled]] = {}
+#: By the instructions that a target has, then by operation, dtypes and lanes.
+_TEMPLATES: Final[dict[frozenset[str], dict[Any, _Filled]]] = {}
 
 
 def emit(
@@ -261,12 +262,13 @@ def emit(
     Returns:
       The name of the result; that of an operand if there is nothing to do.
     """
+    templates = _TEMPLATES.setdefault(target().functions, {})
     key = (node.op, node.dtype.num, node.args[-1].dtype.num, lanes)
-    template = _TEMPLATES.get(key)
+    template = templates.get(key)
     if template is None:
         t = Template(node.dtype, node.args[-1].dtype, len(node.args), lanes)
         result = _RULES[node.op](t, *(f"{{{k}}}" for k in range(len(node.args))))
-        template = _TEMPLATES[key] = tuple(t.lines), int(result[1:-1])
+        template = templates[key] = tuple(t.lines), int(result[1:-1])
     names = list(operands)
     for line in template[0]:
         name = fresh()

@@ -9,11 +9,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from functrax.backends.cuda.simulator import instructions as _instructions
 from functrax.backends.cuda.simulator.decode import Decoder
 from functrax.backends.cuda.simulator.errors import LaunchError, PtxError
 from functrax.backends.cuda.simulator.flatten import flatten
 from functrax.backends.cuda.simulator.flow import BasicBlock, blocks_of
+from functrax.backends.cuda.simulator.instructions import families as _families
 from functrax.backends.cuda.simulator.memory import DeviceMemory
 from functrax.backends.cuda.simulator.parse import parse
 from functrax.backends.cuda.simulator.syntax import (
@@ -26,7 +26,7 @@ from functrax.backends.cuda.simulator.syntax import (
     Variable,
 )
 
-assert _instructions.__doc__  # imported for the instructions that it declares
+assert _families.__doc__  # imported for the instructions that it declares
 
 #: Bytes between two shared variables that nobody may access.
 _GAP: Final = 16

@@ -46,14 +46,14 @@ def definitions(text: str) -> str:
     while texts:
         for name, kind, dtype, lanes in sorted(set(_CALLED.findall(texts.pop()))):
             if name not in found:
-                found[name] = _function(kind, dtype, int(lanes), target().has_fma)
+                found[name] = _function(kind, dtype, int(lanes), target().functions)
                 texts.append(found[name])
     return "\n".join(found.values())
 
 
 @cache
-def _function(kind: str, dtype: str, lanes: int, fused: bool) -> str:
-    """The definition of a function; ``fused``, whether the processor has an fma."""
+def _function(kind: str, dtype: str, lanes: int, functions: frozenset[str]) -> str:
+    """The definition of a function, for processors with these instructions."""
     b, body = Builder(), FunctionBody(lanes)
     operands = 2 if kind == REMAINDER else 3
     given = [b.node("argument", np.dtype(dtype), (), k) for k in range(operands)]
@@ -66,7 +66,7 @@ def _function(kind: str, dtype: str, lanes: int, fused: bool) -> str:
     elif kind == FMA:
         out = _fma_double(*args)
     else:
-        out = _remainder(body, args[0], args[1], fused)
+        out = _remainder(body, args[0], args[1], "fma" in functions)
     return body.function(f"{kind}.{dtype}.{lanes}", taken, out.s)
 
 

@@ -74,17 +74,20 @@ def _with_free_order(kernel: Kernel, dims: Sequence[int]) -> list[int]:
 
 
 def choose_full_vector(kernel: Kernel, target: Target) -> None:
-    """Take a longer vector dim where lanes of the chosen one would be empty, if that costs less.
+    """Take a longer vector dim where most lanes of the chosen one are empty, if that costs less.
 
-    Elements that are not contiguous are moved one by one then, but more is computed at once.
+    Elements that are not contiguous are moved one by one then, but more is computed at once.  Where
+    lanes are half full the costs are near each other, and sizes would decide, each for itself.
     """
     if kernel.vector is None or _only_moves(kernel):
         return
     filled = decided(_fullness, kernel.extents[kernel.vector])
+    if filled > 1 / 4:
+        return
     others = [
         d
         for d in _with_free_order(kernel, (*kernel.outer, *kernel.inner))
-        if filled < 1 and decided(_fullness, kernel.extents[d]) > filled
+        if decided(_fullness, kernel.extents[d]) > filled
     ]
     if others:
         dims = (kernel.vector, *others)

@@ -92,13 +92,13 @@ def _written_out(plain: Lowering, kernel: Kernel, costs: Costs) -> Kernel | None
     most = target().registers // 4
     spread: tuple[int, ...] = ()
     if _has_windows(kernel):
-        most = min(4 * MOST_TERMS, MOST_OPERATIONS // max(kernel.work, 1))
+        most = min(MOST_TERMS // 2, MOST_OPERATIONS // max(kernel.work, 1))
         spread = _short_axes([d for d in range(len(shape)) if d not in axes], shape, most)
     is_short = math.prod([shape[d] for d in axes]) <= most
     if not is_short and not spread:
         return None
-    before = costs(kernel)
-    if not _pays(before, 0.0):
+    before, copies = costs(kernel), math.prod([shape[d] for d in (axes if is_short else spread)])
+    if not _pays(before, 0.0, copies):
         return None
     if is_short:
         sizes = tuple((n,) for n in rows)
@@ -107,7 +107,7 @@ def _written_out(plain: Lowering, kernel: Kernel, costs: Costs) -> Kernel | None
         sizes = tuple((1 if d in spread else n,) for d, n in enumerate(shape))
         lowering = Lowering(jaxpr, plain.name, shape, axes, sizes, hows=plain.hows, spread=spread)
     found = answered(lambda: [lowering.kernel()])
-    if isinstance(found, Refusal) or not _pays(before, costs(found[0])):
+    if isinstance(found, Refusal) or not _pays(before, costs(found[0]), copies):
         return None
     return found[0]
 
@@ -143,9 +143,12 @@ def _short_axes(kept: Sequence[int], shape: Shape, most: int) -> tuple[int, ...]
     return tuple(reversed(found)) if math.prod([shape[d] for d in found]) > 1 else ()
 
 
-def _pays(before: float, after: float) -> bool:
-    """Whether a kernel saves as much time as machine code must that takes longer to make."""
-    return before - after >= target().split_ns
+def _pays(before: float, after: float, copies: int) -> bool:
+    """Whether a kernel saves as much time as machine code must that takes longer to make.
+
+    A few copies of what a loop does take as long as another kernel.
+    """
+    return before - after >= max(copies / 4, 1) * target().split_ns
 
 
 def _parts(whole: Lowering, kernel: Kernel, costs: Costs) -> list[Kernel] | None:

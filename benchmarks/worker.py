@@ -14,7 +14,9 @@ import os
 import sys
 import time
 import timeit
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -99,6 +101,24 @@ class Worker:
         return answer
 
 
+class CheckoutFinder(MetaPathFinder):
+    """Finds a package and its modules in a checkout, before an installation does.
+
+    An editable one has a finder of its own, to which ``sys.path`` does not matter.
+    """
+
+    def __init__(self, package: str, checkout: Path) -> None:
+        self._package, self._checkout = package, checkout
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: Any = None
+    ) -> ModuleSpec | None:
+        """Where a module is, if it is of the package."""
+        if fullname.partition(".")[0] != self._package:
+            return None
+        return PathFinder.find_spec(fullname, [str(self._checkout)] if path is None else path)
+
+
 def serve(
     connection: Connection,
     framework: str,
@@ -108,7 +128,7 @@ def serve(
     """Answer requests, (method of ``Session``, arguments), until the runner goes away."""
     os.environ.update(environment)
     if checkout is not None:
-        sys.path.insert(0, str(checkout))
+        sys.meta_path.insert(0, CheckoutFinder(framework, checkout))
     session: Session | None = None
     request: tuple[str, tuple[Any, ...]] = ("load", ())
     while True:

@@ -19,7 +19,7 @@ SETTINGS = {"FUNCTRAX_BACKEND": "cuda", VARIABLE: "simulated", "FUNCTRAX_CACHE":
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("folder", ["programs", "nn", "lax", "random", "linalg"])
+@pytest.mark.parametrize("folder", ["programs", "nn", "linalg"])
 def test_a_part_of_the_suite(folder: str) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-n", "2", f"tests/{folder}"],

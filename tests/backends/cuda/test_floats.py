@@ -64,6 +64,16 @@ def test_float_arithmetic(name):
         equal(got, np.array(expected).astype(dtype))
 
 
+def test_a_product_that_vanishes_keeps_its_sign():
+    x, y = np.array([-1e-200, 1e-200, -1e-200]), np.array([1e-200, 1e-200, -1e-200])
+    got = each("fma.rn.f64 <d>, <a>, <b>, <c>;", x, y, np.zeros(3), out="f8")
+    np.testing.assert_array_equal(np.signbit(got), [True, False, False])
+    np.testing.assert_array_equal(got, 0)
+    zeros = np.full(2, -0.0)
+    got = each("fma.rn.f64 <d>, <a>, <b>, <c>;", np.array([0.5, -0.5]), zeros, zeros, out="f8")
+    np.testing.assert_array_equal(np.signbit(got), [True, False])
+
+
 def test_fma_at_midpoints():
     """x·y + z in the middle between two numbers of f32, but for a last bit."""
     one = np.float32(1)

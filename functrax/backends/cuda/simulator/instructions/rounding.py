@@ -134,10 +134,12 @@ def fma_f64(x: Array, y: Array, z: Array) -> Array:
     high, low = _two_product(x, y)
     t, u = _two_sum(z, low)
     v, w = _two_sum(high, t)
-    result = v + odd_sum(u, w)
+    nothing = (x == 0) | (y == 0)  # the product is exact, and its sign counts
+    result = np.where(nothing, x * y + z, v + odd_sum(u, w))
     size = np.abs(np.stack([x, y, z, high]))
     unsafe = ((size < 1e-270) & (size != 0)) | ~(size < 1e270)
-    for k in np.flatnonzero(unsafe.any(axis=0)).tolist():
+    vanishes = (high == 0) & (x != 0) & (y != 0)
+    for k in np.flatnonzero(unsafe.any(axis=0) | vanishes).tolist():
         values = float(x[k]), float(y[k]), float(z[k])
         if all(map(math.isfinite, values)):
             a, b, c = values

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial, reduce
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from functrax.backends.kernels.accesses import coefficient
 from functrax.backends.kernels.ir import Store
-from functrax.backends.loops.rewrites.rewrite import Rewrite, carried, changed, nest, nested
-from functrax.backends.loops.rewrites.vectorize import reductions_of
+from functrax.backends.loops.rewrites.rewrite import Rewrite, changed, nest, nested
+from functrax.backends.loops.rewrites.vectorize import combined
 from functrax.backends.loops.tree import (
     INDEX,
     Bind,
     Body,
     Function,
     If,
-    Let,
     Loop,
     Statement,
     index,
@@ -129,26 +128,8 @@ class Share(Rewrite):
             if loops[-1].dim != self.dim:
                 return None
             loops[-1] = replace(loops[-1], kind="group", maybe_empty=True)
-            return _combined(tree, loops) if s.carries else [nested(loops, loops[-1].body)]
+            return (
+                combined(tree, loops, "together") if s.carries else [nested(loops, loops[-1].body)]
+            )
 
         return replace(tree, body=changed(tree.body, change))
-
-
-def _combined(tree: Function, loops: list[Loop]) -> list[Statement]:
-    """The loops of a reduction along a group, whose threads combine what they have in the end."""
-    names: list[Scalar] = []
-    values: list[Scalar] = []
-    last: dict[Scalar, Scalar] = {}
-    for reduction, positions in reductions_of(loops[-1]):
-        results = [loops[0].carries[n].result for n in positions]
-        fresh = tuple([tree.leaf("result", x.dtype) for x in results])
-        last.update(zip(results, fresh))
-        names += results
-        values += [
-            tree.builder.node("together", x.dtype, fresh, (reduction.how, n))
-            for n, x in enumerate(fresh)
-        ]
-    outer: Any = loops[0]
-    results_ = [last.get(c.result, c.result) for c in outer.carries]
-    loops[0] = replace(outer, carries=carried(outer.carries, results=results_))
-    return [nested(loops, loops[-1].body), Let(tuple(names), tuple(values))]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from functrax.backends.kernels.ir import Reduce
-from functrax.backends.loops.rewrites.rewrite import Rewrite, changed, nest, nested
+from functrax.backends.loops.rewrites.rewrite import Rewrite, carried, changed, nest, nested
 from functrax.backends.loops.tree import Carried, Function, Let, Loop, Statement
 from functrax.core.records import record, replace
 from functrax.core.scalars.scalar import Scalar
@@ -65,22 +65,34 @@ class Vectorize(Rewrite):
         """The loops of a reduction along the lanes, which are combined in the end."""
         loops[-1] = self._vector(tree, loops[-1])
         loops = [replace(loop, carries=self._wide(loop.carries)) for loop in loops]
-        names: list[Scalar] = []
-        values: list[Scalar] = []
-        last: dict[Scalar, Scalar] = {}
-        for reduction, positions in reductions_of(loops[-1]):
-            results = [loops[0].carries[n].result for n in positions]
-            fresh = tuple([tree.leaf("result", x.dtype) for x in results])
-            last.update(zip(results, fresh))
-            names += results
-            values += [
-                tree.builder.node("across", x.dtype, fresh, (reduction.how, n, 1))
-                for n, x in enumerate(fresh)
-            ]
-        carries = [replace(c, result=last.get(c.result, c.result)) for c in loops[0].carries]
-        loops[0] = replace(loops[0], carries=tuple(carries))
-        combined: list[Statement] = [Let(tuple(names), tuple(values))] if names else []
-        return [nested(loops, loops[-1].body), *combined]
+        return combined(tree, loops, "across", 1)
+
+
+def combined(tree: Function, loops: list[Loop], op: str, *more: int) -> list[Statement]:
+    """The nest of a reduction whose results are parts, and their combination after it.
+
+    Args:
+      tree: that they are of.
+      loops: one inside the other.
+      op: of the nodes that combine: ``across`` lanes, ``together`` in a group of threads.
+      more: what follows in their attributes on the reduction and the number of the result.
+    """
+    names: list[Scalar] = []
+    values: list[Scalar] = []
+    last: dict[Scalar, Scalar] = {}
+    for reduction, positions in reductions_of(loops[-1]):
+        results = [loops[0].carries[n].result for n in positions]
+        fresh = tuple([tree.leaf("result", x.dtype) for x in results])
+        last.update(zip(results, fresh))
+        names += results
+        values += [
+            tree.builder.node(op, x.dtype, fresh, (reduction.how, n, *more))
+            for n, x in enumerate(fresh)
+        ]
+    results = [last.get(c.result, c.result) for c in loops[0].carries]
+    loops[0] = replace(loops[0], carries=carried(loops[0].carries, results=results))
+    after: list[Statement] = [Let(tuple(names), tuple(values))] if names else []
+    return [nested(loops, loops[-1].body), *after]
 
 
 def reductions_of(loop: Loop) -> list[tuple[Reduce, list[int]]]:

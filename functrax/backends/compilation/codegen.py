@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 from functrax.backends.compilation.lowering import LoweredGroup, lower, without_schedules
 from functrax.backends.compilation.overwriting import overwrites
 from functrax.backends.compilation.stage import Stage, run_stage
-from functrax.backends.executables.program import Launch
+from functrax.backends.executables.program import Aliases, Launch
 from functrax.backends.kernels.ir import Kernel, Operand
 from functrax.backends.kernels.refusal import Refusal
 from functrax.backends.kernels.work import kernel_ns
@@ -74,7 +74,6 @@ class KernelCode:
     def launch(self, inputs: tuple[int, ...], outputs: tuple[int, ...]) -> Launch:
         """The instruction that runs it on some slots; the machine code is made now."""
         code, numbers, called = self.request.compiled, list(self.emitted.numbers), []
-        in_place = () if self.begins else self.in_place
         for (place, _), call in zip(self.emitted.calls, self.calls, strict=True):
             numbers[place] = call.compiled.address
             called.append((place, call.compiled))
@@ -86,10 +85,15 @@ class KernelCode:
             tuple(numbers),
             self.units,
             self.cost,
-            aliases=tuple([(j - len(inputs), i) for j, i in in_place if i < len(inputs) <= j]),
+            aliases=() if self.begins else _aliases(self.in_place, len(inputs)),
             owner=LaunchCode(code, tuple(called)),
             begins=self.begins,
         )
+
+
+def _aliases(in_place: tuple[tuple[int, int], ...], inputs: int) -> Aliases:
+    """Pairs (written, read) of a kernel's arrays as pairs of its outputs and its inputs."""
+    return tuple([(j - inputs, i) for j, i in in_place if i < inputs <= j])
 
 
 @record
@@ -173,7 +177,6 @@ class DeviceKernelCode:
 
     def launch(self, inputs: tuple[int, ...], outputs: tuple[int, ...]) -> Launch:
         """The instruction that runs it on some slots."""
-        in_place = () if self.begins else self.in_place
         return Launch(
             id(self.code),
             self.kernel.name,
@@ -182,7 +185,7 @@ class DeviceKernelCode:
             self.code.numbers,
             self.units,
             self.cost,
-            aliases=tuple([(j - len(inputs), i) for j, i in in_place if i < len(inputs) <= j]),
+            aliases=() if self.begins else _aliases(self.in_place, len(inputs)),
             owner=self.code,
             begins=self.begins,
         )

@@ -12,7 +12,7 @@ from functrax.backends.loops.tree import Function
 from functrax.backends.ptx.assemble import ptx
 from functrax.backends.ptx.emit import emit_thread, module
 from functrax.backends.targets import Target
-from functrax.backends.targets.nvptx import BLOCK, WARP
+from functrax.backends.targets.nvptx import block_of
 from functrax.core.records import record
 
 #: The texts that were made, by the LLVM IR that they were made from, and the target.
@@ -40,7 +40,7 @@ class DeviceCode:
     @property
     def block(self) -> int:
         """How many threads a block has."""
-        return self.group if self.group > WARP else BLOCK
+        return block_of(self.group)
 
     def grid(self, units: int) -> int:
         """How many blocks so many units of work take."""

@@ -24,7 +24,7 @@ from functrax.backends.llvm.stores import Stores
 from functrax.backends.llvm.tile_rows import Tiles
 from functrax.backends.loops.tree import Function
 from functrax.backends.ptx.threads import ThreadNodes, ThreadStatements, ThreadWriter
-from functrax.backends.targets.nvptx import BLOCK, WARP
+from functrax.backends.targets.nvptx import block_of
 from functrax.core.errors.typed import VerificationError
 from functrax.core.records import record, replace
 
@@ -86,7 +86,7 @@ def emit_thread(tree: Function, name: str, contract: bool = True) -> DeviceKerne
     called = "\n".join(others.values())
     others |= _by_name(definitions(body + called))
     others |= {line.partition(" ")[0]: line for line in w.shared}
-    block = tree.group if tree.group > WARP else BLOCK
+    block = block_of(tree.group)
     lines = [
         f'define ptx_kernel void @{name}({", ".join(taken)}) nounwind "nvvm.maxntid"="{block}" {{',
         "entry:",

@@ -38,6 +38,11 @@ _THREAD: Final = Target(
 )
 
 
+def block_of(group: int) -> int:
+    """How many threads a block has whose groups have so many."""
+    return group if group > WARP else BLOCK
+
+
 def target_of(capability: int) -> Target:
     """The target of GPUs of a compute capability.
 

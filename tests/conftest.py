@@ -11,6 +11,7 @@ import gc
 import itertools
 import os
 import pathlib
+import sys
 import threading
 from collections.abc import Iterator
 
@@ -83,6 +84,16 @@ def cache_is_still_ours(own_cache: str) -> Iterator[None]:
     """A test that changes where kernels are kept puts it back: others count what is compiled."""
     yield
     assert (config.compilation_cache_dir, config.cache_programs) == (own_cache, False)
+
+
+@pytest.fixture(autouse=True)
+def process_is_left_alone() -> Iterator[None]:
+    """What a test sets for the whole process it puts back: others start processes of their own."""
+    environment, finders = set(os.environ.items()), [*sys.meta_path]
+    yield
+    changed = environment ^ set(os.environ.items())
+    assert not {name for name, _ in changed if not name.startswith("PYTEST_")}
+    assert sys.meta_path == finders
 
 
 @pytest.fixture

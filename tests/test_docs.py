@@ -12,10 +12,12 @@ import contextlib
 import doctest
 import io
 import itertools
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
+from unittest import mock
 
 import pytest
 
@@ -101,8 +103,9 @@ def assert_says(wanted: str, said: str, place: str) -> None:
 def test_page(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if native.extension is None and path.name in OF_THE_EXTENSION:
         pytest.skip("the page shows what the extension does")
-    monkeypatch.chdir(tmp_path)  # a page may write files
-    run_page(path.read_text(encoding="utf-8"), path.name)
+    monkeypatch.chdir(tmp_path)  # a page may write files, ...
+    with mock.patch.dict(os.environ):  # ... and set variables
+        run_page(path.read_text(encoding="utf-8"), path.name)
 
 
 @pytest.mark.parametrize(

@@ -12,10 +12,12 @@ import functrax
 from functrax.core import native
 from functrax.core.options.config import Override
 
+#: The extension, and what changes the process that imports it.
+NOT_IMPORTED = ("functrax._native", "functrax.compat.pytest_plugin")
 MODULES = sorted(
     module.name
     for module in pkgutil.walk_packages(functrax.__path__, "functrax.")
-    if module.name != "functrax._native"
+    if module.name not in NOT_IMPORTED
 )
 
 

@@ -11,6 +11,7 @@ The stages of this part of the road are :data:`LOWER`, :data:`SCHEDULE`, :data:`
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -25,7 +26,7 @@ from functrax.backends.llvm.emit import Emitted, emit_kernel
 from functrax.backends.loops.strategies.schedule import LeftOut, scheduled_trees
 from functrax.backends.loops.tree import Function
 from functrax.backends.machine_code.code_generator import generator
-from functrax.backends.machine_code.kernel_jit import LaunchCode, Request, request
+from functrax.backends.machine_code.kernel_jit import LaunchCode, Request, request, side_by_side
 from functrax.backends.passes.rewrites import Rewrites
 from functrax.backends.targets import schedule_target, target
 from functrax.core.ir.jaxpr import Eqn
@@ -35,6 +36,7 @@ from functrax.core.records import record, replace
 if TYPE_CHECKING:
     from functrax.backends.gemm.shared_arrays import Arrays
     from functrax.backends.ptx.code import DeviceCode
+    from functrax.backends.ptx.emit import DeviceKernel
 
 
 @record
@@ -173,7 +175,7 @@ class DeviceKernelCode:
 
     def assembly(self) -> list[str]:
         """Its PTX."""
-        return [self.code.ptx]
+        return [self.code.own_ptx]
 
     def launch(self, inputs: tuple[int, ...], outputs: tuple[int, ...]) -> Launch:
         """The instruction that runs it on some slots."""
@@ -201,21 +203,15 @@ def kernel_codes(kernel: Kernel) -> list[KernelCode | DeviceKernelCode]:
 
 def _kernel_code(kernel: Kernel, tree: Function) -> KernelCode | DeviceKernelCode:
     """The code of a kernel that is scheduled."""
-    if tree.group:
-        return _device_kernel_code(kernel, tree)
-    emitted: Emitted = run_stage(EMIT, tree, kernel.name)
-    _, (code, *calls) = run_stage(MACHINE_CODE, (kernel.name, emitted), kernel.name)
-    cost, in_place = kernel_ns(kernel, target()), overwrites(kernel, tree)
+    emitted: Emitted | DeviceKernel = run_stage(EMIT, tree, kernel.name)
+    _, made = run_stage(MACHINE_CODE, (kernel.name, emitted), kernel.name)
+    cost = kernel_ns(kernel, target())
+    if not isinstance(emitted, Emitted):
+        in_place = overwrites(kernel, tree) if tree.group == 1 else ()
+        return DeviceKernelCode(kernel, tree.units, made, cost, in_place)
+    code, *calls = made
+    in_place = overwrites(kernel, tree)
     return KernelCode(kernel, tree.units, emitted, code, tuple(calls), cost, in_place)
-
-
-def _device_kernel_code(kernel: Kernel, tree: Function) -> DeviceKernelCode:
-    from functrax.backends.ptx.code import device_code  # which only GPUs need
-
-    machine = target()
-    in_place = overwrites(kernel, tree) if tree.group == 1 else ()
-    code = device_code(tree, machine, not options.strict)
-    return DeviceKernelCode(kernel, tree.units, code, kernel_ns(kernel, machine), in_place)
 
 
 def _runs(kernel: Kernel, places: Sequence[int]) -> list[Callable[[], None]]:
@@ -248,20 +244,53 @@ def _tree_texts(scheduled: list[tuple[Kernel, Function]]) -> Iterator[tuple[str,
         yield part.name, f"{kernel_text(part)}\n\n{text(tree)}"
 
 
-def modules(emitted: Emitted) -> list[str]:
+def modules(emitted: Emitted | DeviceKernel) -> list[str]:
     """The texts of a kernel and of the functions that it calls, each once."""
+    if not isinstance(emitted, Emitted):
+        from functrax.backends.ptx.emit import module  # which only GPUs need
+
+        return [module([emitted])]
     return [emitted.text, *dict(emitted.calls).values()]
 
 
-def _machine_code(asked: tuple[str, Emitted], rewrites: Rewrites) -> tuple[Emitted, list[Request]]:
-    """The machine code of a kernel, and that of the functions that it calls."""
+def _emit(tree: Function, rewrites: Rewrites) -> Emitted | DeviceKernel:
+    if not tree.group:
+        return emit_kernel(tree, not options.strict)
+    from functrax.backends.ptx.code import device_kernel  # which only GPUs need
+
+    return device_kernel(tree, not options.strict)
+
+
+def made_together() -> AbstractContextManager[None]:
+    """A block at whose end machine code that is asked for in it is made, if not before."""
+    if not target().warp:
+        return side_by_side()
+    from functrax.backends.ptx.modules import one_module  # which only GPUs need
+
+    return one_module()
+
+
+def _machine_code(
+    asked: tuple[str, Emitted | DeviceKernel], rewrites: Rewrites
+) -> tuple[Emitted | DeviceKernel, list[Request] | DeviceCode]:
+    """The machine code of a kernel, and that of the functions that it calls; the PTX of one."""
     name, emitted = asked
+    if not isinstance(emitted, Emitted):
+        from functrax.backends.ptx.code import device_code  # which only GPUs need
+
+        return emitted, device_code(emitted, target())
     texts = (emitted.text, *[text for _, text in emitted.calls])
     return emitted, [request(text, name) for text in texts]
 
 
-def _assembly(made: tuple[Emitted, list[Request]]) -> Iterator[tuple[str, str]]:
-    yield "", "\n".join(map(generator().assembly, modules(made[0])))
+def _assembly(
+    made: tuple[Emitted | DeviceKernel, list[Request] | DeviceCode],
+) -> Iterator[tuple[str, str]]:
+    emitted, code = made
+    if not isinstance(code, list):
+        yield "", code.own_ptx
+        return
+    yield "", "\n".join(map(generator().assembly, modules(emitted)))
 
 
 LOWER: Final = Stage("lower", lambda eqn, _: lower(eqn, _runs))
@@ -270,7 +299,7 @@ SCHEDULE: Final = Stage(
 )
 EMIT: Final = Stage(
     "emit",
-    lambda tree, _: emit_kernel(tree, not options.strict),
+    _emit,
     dumped="llvm",
     texts=lambda emitted: [("", "\n".join(modules(emitted)))],
 )

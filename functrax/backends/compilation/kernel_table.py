@@ -12,10 +12,9 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 from typing import Any
 
-from functrax.backends.compilation.codegen import GroupCode, group_code
+from functrax.backends.compilation.codegen import GroupCode, group_code, made_together
 from functrax.backends.compile_log import found
 from functrax.backends.kernels.refusal import Refusal
-from functrax.backends.machine_code.kernel_jit import side_by_side
 from functrax.backends.passes.groups import Group, fused, parts_of
 from functrax.core.ir.jaxpr import Eqn, Jaxpr, Literal
 from functrax.core.options.config import state as options
@@ -36,7 +35,7 @@ class KernelTable:
         self._parts: dict[int, list[Eqn]] = {}
         #: Of loops by what they do, for many of a program are equal.
         self._loops: dict[Hashable, GroupCode | Refusal] = {}
-        with side_by_side():
+        with made_together():
             self._ask(jaxpr.eqns)
 
     def code(self, eqn: Eqn) -> GroupCode | Refusal | None:

@@ -79,6 +79,8 @@ class LibCuda(Driver):
         self.name = text.value.decode()
         major, minor = (self._attribute(x, device) for x in (_MAJOR, _MINOR))
         self.capability = 10 * major + minor
+        #: What was loaded, by the texts; it stays as long as the process.
+        self._modules: dict[str, Any] = {}
         self._context = _P()
         self._call("cuDevicePrimaryCtxRetain", ctypes.byref(self._context), device)
 
@@ -132,8 +134,11 @@ class LibCuda(Driver):
 
     def load(self, ptx: str, name: str) -> Any:
         self._here()
-        module, function = _P(), _P()
-        self._call("cuModuleLoadData", ctypes.byref(module), ptx.encode())
+        module, function = self._modules.get(ptx), _P()
+        if module is None:
+            module = _P()
+            self._call("cuModuleLoadData", ctypes.byref(module), ptx.encode())
+            self._modules[ptx] = module
         self._call("cuModuleGetFunction", ctypes.byref(function), module, name.encode())
         return function
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from weakref import WeakValueDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +22,8 @@ class SimulatedDriver(Driver):
 
     def __init__(self) -> None:
         self.memory = DeviceMemory()
+        #: By their texts, as long as somebody has one of their kernels.
+        self._modules: WeakValueDictionary[str, Module] = WeakValueDictionary()
 
     def allocate(self, nbytes: int) -> int:
         return self.memory.allocate(nbytes)
@@ -38,7 +41,10 @@ class SimulatedDriver(Driver):
         self.memory.write(target, np.frombuffer(self.memory.read(source, nbytes), np.uint8))
 
     def load(self, ptx: str, name: str) -> PtxKernel:
-        return Module(ptx).kernels[name]
+        module = self._modules.get(ptx)
+        if module is None:
+            module = self._modules[ptx] = Module(ptx)
+        return module.kernels[name]
 
     def launch(
         self,

@@ -11,10 +11,14 @@ from __future__ import annotations
 from functools import cache
 from typing import Final
 
+from functrax.backends.machine_code.code_generator import left_out
 from functrax.backends.machine_code.llvm_bindings import Library, library_file
 from functrax.backends.ptx.whitelist import check
 from functrax.backends.targets import Target
 from functrax.core.process.locks import new_lock
+
+#: How well instructions are selected and scheduled.
+OPTIMIZATION: Final = 3
 
 _one_at_a_time: Final = new_lock()
 
@@ -31,7 +35,7 @@ def ptx(text: str, target: Target) -> str:
       RuntimeError: LLVM does not take the text.
     """
     check(text)
-    with _one_at_a_time:
+    with left_out, _one_at_a_time:  # a fork waits for the end of such blocks
         llvm, machine = _machine(target.cpu, target.triple)
         head = f'target datalayout = "{llvm.data_layout(machine)}"\n'
         return llvm.compiled(machine, head + text, as_object=False).decode()
@@ -41,4 +45,4 @@ def ptx(text: str, target: Target) -> str:
 def _machine(cpu: str, triple: str) -> tuple[Library, int]:
     llvm = Library(library_file())
     llvm.initialize(all_kinds=True)
-    return llvm, llvm.new_machine(cpu, "", 3, triple)
+    return llvm, llvm.new_machine(cpu, "", OPTIMIZATION, triple)

@@ -1,22 +1,23 @@
 """Kernels of a GPU, ready to be launched.
 
-Start at :func:`device_code`.
+Start at :func:`device_kernel` and :func:`device_code`.
 """
 
 from __future__ import annotations
 
-import hashlib
 import re
+from typing import Final
 
+from functrax.backends.disk_cache import content_key
 from functrax.backends.loops.tree import Function
-from functrax.backends.ptx.assemble import ptx
-from functrax.backends.ptx.emit import emit_thread, module
+from functrax.backends.ptx.emit import DeviceKernel, emit_thread, module, renamed
+from functrax.backends.ptx.modules import KernelText, kernel_text
 from functrax.backends.targets import Target
 from functrax.backends.targets.nvptx import block_of
 from functrax.core.records import record
 
-#: The texts that were made, by the LLVM IR that they were made from, and the target.
-_texts: dict[tuple[str, str], str] = {}
+#: Of the hash in a kernel's name: no two of 100,000 kernels have one name by chance.
+_DIGITS: Final = 12
 
 
 @record(eq=False)
@@ -24,18 +25,31 @@ class DeviceCode:
     """A kernel as PTX, and how it is launched.
 
     Args:
-      name: of its function.
-      llvm: its module as LLVM IR.
-      ptx: its module as PTX.
+      name: of its function, which says what it does and is of no other text.
+      text: its texts.
       group: how many threads a unit of work has.
       numbers: the run-time arguments.
     """
 
     name: str
-    llvm: str
-    ptx: str
+    text: KernelText
     group: int
     numbers: tuple[int, ...]
+
+    @property
+    def llvm(self) -> str:
+        """A module with the kernel alone, as LLVM IR."""
+        return self.text.llvm
+
+    @property
+    def own_ptx(self) -> str:
+        """A module with the kernel alone, as PTX."""
+        return self.text.made().own
+
+    @property
+    def ptx(self) -> str:
+        """The module that it is loaded in: that of all kernels that a program brought."""
+        return self.text.made().module
 
     @property
     def block(self) -> int:
@@ -47,19 +61,24 @@ class DeviceCode:
         return -(-units * self.group // self.block)
 
 
-def device_code(tree: Function, target: Target, contract: bool = True) -> DeviceCode:
-    """The code of a kernel.
+def device_kernel(tree: Function, contract: bool = True) -> DeviceKernel:
+    """A kernel as LLVM IR, by a name that no other text has.
 
     Args:
       tree: the kernel, after its schedule.
-      target: the GPU.
       contract: whether operations may be rounded otherwise than one after the other.
     """
     name = "functrax_" + re.sub(r"\W", "_", tree.name)[:40]
-    emitted = emit_thread(tree, name, contract)
-    text = module([emitted])
-    key = hashlib.sha256(text.encode()).hexdigest(), target.name
-    found = _texts.get(key)
-    if found is None:
-        found = _texts[key] = ptx(text, target)
-    return DeviceCode(name, text, found, emitted.group, emitted.numbers)
+    kernel = emit_thread(tree, name, contract)
+    digest = content_key(module([kernel])).hex()[:_DIGITS]
+    return renamed(kernel, f"{name}_{digest}")
+
+
+def device_code(kernel: DeviceKernel, target: Target) -> DeviceCode:
+    """The code of a kernel, which may be made later.
+
+    Args:
+      kernel: the kernel as LLVM IR.
+      target: the GPU.
+    """
+    return DeviceCode(kernel.name, kernel_text(kernel, target), kernel.group, kernel.numbers)

@@ -105,6 +105,17 @@ def module(kernels: Sequence[DeviceKernel]) -> str:
     return "\n".join([_HEAD, *others.values(), *[k.text for k in kernels]]) + "\n"
 
 
+def renamed(kernel: DeviceKernel, name: str) -> DeviceKernel:
+    """The same kernel by another name, which its shared memory is named after, too."""
+    own = re.compile(rf"@{kernel.name}(?=[.(])")
+
+    def change(text: str) -> str:
+        return own.sub(f"@{name}", text)
+
+    others = {change(key): change(text) for key, text in kernel.others.items()}
+    return replace(kernel, name=name, text=change(kernel.text), others=others)
+
+
 def _by_name(texts: str) -> dict[str, str]:
     """Functions by their names."""
     found = re.findall(r"^define [^@]*@([\w.]+)\(.*?^}", texts, re.MULTILINE | re.DOTALL)

@@ -98,9 +98,7 @@ class Statements:
         if inside is not None:
             w.close_branch(label, inside)
         else:
-            block, lines = w.levels[-1].block, w.close_level()
-            w.levels[-1].lines += lines
-            w.levels[-1].block = block
+            w.join_level()
         self._know([c.result for c in bind.carries], bind.carries, new)
 
     def _if(self, s: tree.If) -> None:

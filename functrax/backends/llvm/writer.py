@@ -251,6 +251,12 @@ class Writer:
             self.known.pop(key, None)
         return level.lines
 
+    def join_level(self) -> None:
+        """End the innermost level, whose lines are done in the level around it in any case."""
+        block, lines = self.levels[-1].block, self.close_level()
+        self.levels[-1].lines += lines
+        self.levels[-1].block = block
+
     def open_branch(self) -> str:
         """Begin a level that is done only where a condition of the level around it holds, or only
         where it does not; its label.

@@ -331,7 +331,7 @@ STATEMENTS: Final = {
         (
             Loop,
             "{kind} d{dim} in {begin}:{end} step <by|{by}|{step}>"
-            "<masked| masked><maybe_empty| maybe empty><peeled| peeled>",
+            "<masked| masked><maybe_empty| maybe empty><peeled| peeled><kept| kept>",
         ),
     )
 }

@@ -265,6 +265,8 @@ class _Interpreter(Visitor):
         before, lanes = self.tail, self.lanes
         self.lanes = self.function.lanes if s.kind == "vector" else 1
         low, high = int(self.value(s.begin)), int(self.value(s.end))
+        if s.kind == "group" and s.masked:
+            self.tail = np.asarray(True)  # one thread takes the steps of all
         for index in range(low, high, s.step):
             if s.kind == "vector":
                 points = np.arange(index, index + self.lanes)

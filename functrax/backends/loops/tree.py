@@ -12,8 +12,8 @@ are one object.  Their leaves are:
   value)``, an integer that loops begin, end or step by, equal only to those with its key;
 - ``acc``, ``result``: what a loop carries, in a step and after the last one, and what a
   :class:`Let` names;
-- ``tail``: whether a lane is inside the vector loop around it; ``first``: whether the thread is
-  the first one of its group;
+- ``tail``: whether a lane is inside the vector loop around it, or a thread inside the loop of its
+  group; ``first``: whether the thread is the first one of its group;
 - ``line``: attr ``(buffer, address, dim)``, operand an index of that dim: the first index from it
   on at whose address a cache line begins; ``units``: the first unit of the launch, and their end.
 
@@ -79,10 +79,13 @@ class Loop:
       step: between indices.
       body: what is done in each step.
       carries: what goes from step to step.
-      masked: a vector may reach past the end, and its lanes that do are left out.
+      masked: a vector may reach past the end, and its lanes that do are left out; so may the steps
+        that the threads of a group take together.
       maybe_empty: there may be no step; else the first one is done in any case.
       peeled: the first or the last steps of a loop, which were taken off.
       by: the step as a number that is given when the kernel runs; None to have it in the code.
+      kept: the steps that a thread of a group takes are written out, and what it reads in them
+        stays in its registers: loops over the same indices later on do not read it again.
     """
 
     kind: str
@@ -96,6 +99,7 @@ class Loop:
     maybe_empty: bool = False
     peeled: bool = False
     by: Scalar | None = None
+    kept: bool = False
 
 
 @record(eq=False)
@@ -189,7 +193,8 @@ class Running:
     Args:
       scan: how values are put together: the values, leaves for the results of the step before, and
         the running results.
-      last: leaves for what goes on; in a vector loop the result of the last lane, in all lanes.
+      last: leaves for what goes on; in a vector loop the result of the last lane, in all lanes, in
+        a loop of a group that of the last thread.
     """
 
     scan: Reduce

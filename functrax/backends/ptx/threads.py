@@ -1,15 +1,17 @@
 """Statements of a thread of a GPU: its unit of the grid, its part of a group's loops, and what the
 threads of a group put together.
 
-A group is one thread, one *warp* of 32 threads that run in step, or a whole *block* of several
-warps.  Threads of a warp give each other values by shuffles; warps of a block by shared memory,
-with barriers around.  The order in which values are put together depends on the group's size alone.
+A group is one thread, a part of a *warp* of 32 threads that run in step, a warp, or a whole *block*
+of several warps.  Threads of a warp give each other values by shuffles; warps of a block by shared
+memory, with barriers around.  The order in which values are put together depends on the group's
+size alone.  Loops of groups are in ``group_loops``, running results in ``group_scans``.
 
 Start at :class:`ThreadStatements`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, ClassVar, Final
 
 import numpy as np
@@ -20,12 +22,13 @@ from functrax.backends.llvm.statements import Statements, Write
 from functrax.backends.llvm.templates import llvm_type
 from functrax.backends.llvm.writer import Writer
 from functrax.backends.loops import tree
+from functrax.backends.ptx.group_loops import GroupStatements
+from functrax.backends.ptx.group_scans import GroupScans
 from functrax.backends.targets.nvptx import WARP
 from functrax.core.prims.lowered_reductions import Reduction
 from functrax.core.scalars.scalar import Scalar
 
 _SREG: Final = "llvm.nvvm.read.ptx.sreg"
-_BARRIER: Final = "call void @llvm.nvvm.barrier0()"
 
 
 class ThreadWriter(Writer):
@@ -49,16 +52,26 @@ class ThreadWriter(Writer):
 
     def of_thread(self, name: str) -> str:
         """A number of a thread: in its warp, ``lane``; of its warp, ``warp``; in its group,
-        ``member``.
+        ``member``.  And ``mates``: which lanes of the warp are of its group, as bits.
         """
-        if name == "member":
-            group = self.kernel.group
-            return self.of_thread("lane") if group <= WARP else self.register("tid")
+        group = self.kernel.group
+        if name == "member" and group >= WARP:
+            return self.of_thread("lane") if group == WARP else self.register("tid")
+        if name == "mates" and group >= WARP:
+            return "-1"
         if name not in self._registers:
             self._registers.add(name)
-            how = f"and i32 {self.register('tid')}, {WARP - 1}"
-            if name == "warp":
-                how = f"lshr i32 {self.register('tid')}, {WARP.bit_length() - 1}"
+            tid = self.register("tid")
+            if name == "mates":
+                first = self.fresh()
+                self.header.append(f"  {first} = and i32 {tid}, {WARP - group}")
+                how = f"shl i32 {(1 << group) - 1}, {first}"
+            else:
+                how = {
+                    "member": f"and i32 {tid}, {group - 1}",
+                    "lane": f"and i32 {tid}, {WARP - 1}",
+                    "warp": f"lshr i32 {tid}, {WARP.bit_length() - 1}",
+                }[name]
             self.header.append(f"  %{name} = {how}")
         return f"%{name}"
 
@@ -88,6 +101,9 @@ class ThreadWriter(Writer):
 class ThreadNodes(Nodes):
     """Writes the computations of a thread."""
 
+    #: Where all threads of a block wait for one another.
+    BARRIER: Final = "call void @llvm.nvvm.barrier0()"
+
     writer: ThreadWriter
 
     def _compute(self, node: Scalar) -> None:
@@ -108,8 +124,8 @@ class ThreadNodes(Nodes):
         values = list(node.args)
         distance = 1
         while distance < min(w.kernel.group, WARP):
-            others = [self._shuffled(x, distance) for x in values]
-            values = self._combined(how, values, others)
+            others = [self.shuffled(x, "bfly", str(distance)) for x in values]
+            values = self.combined(how, values, others)
             distance *= 2
         if w.kernel.group > WARP:
             values = self._across_warps(how, values)
@@ -118,7 +134,8 @@ class ThreadNodes(Nodes):
             sibling = w.builder.node("together", x.dtype, node.args, (how, n))
             w.know(id(sibling), w.operand(x).name, False, level)
 
-    def _combined(self, how: Reduction, left: list[Scalar], right: list[Scalar]) -> list[Scalar]:
+    def combined(self, how: Reduction, left: list[Scalar], right: list[Scalar]) -> list[Scalar]:
+        """Two sets of numbers, put together and computed."""
         found = how.combine(self.writer.builder, tuple(left), tuple(right))
         for x in found:
             self.value(x)
@@ -127,28 +144,38 @@ class ThreadNodes(Nodes):
     def _across_warps(self, how: Reduction, values: list[Scalar]) -> list[Scalar]:
         """What the warps of a block have, put together by each thread in the order of the warps."""
         w = self.writer
+        arrays = self.given_by_warps(values, 0)
+        found: list[Scalar] = []
+        for warp in range(w.kernel.group // WARP):
+            mine = self.of_warp(values, arrays, str(warp))
+            found = self.combined(how, found, mine) if found else mine
+        w.do(self.BARRIER)
+        return found
+
+    def given_by_warps(self, values: Sequence[Scalar], lane: int) -> list[str]:
+        """Arrays in shared memory with what a lane of each warp of the block has."""
+        w = self.writer
         warps = w.kernel.group // WARP
         arrays = [w.shared_array(memory_type(x.dtype), warps) for x in values]
-        first = w.line(f"icmp eq i32 {w.of_thread('lane')}, 0")
+        gives = w.line(f"icmp eq i32 {w.of_thread('lane')}, {lane}")
         label = w.open_branch()
         for x, array in zip(values, arrays, strict=True):
             element, level = memory_type(x.dtype), len(w.levels) - 1
             name = self.loads.memory.to_memory(w.operand(x).name, x.dtype, 1, level)
             place = self._place(array, element, warps, w.of_thread("warp"))
             w.do(f"store {element} {name}, ptr addrspace(3) {place}")
-        w.close_branch(label, first)
-        w.do(_BARRIER)
-        found: list[Scalar] = []
-        for warp in range(warps):
-            mine = []
-            for x, array in zip(values, arrays, strict=True):
-                element = memory_type(x.dtype)
-                place = self._place(array, element, warps, str(warp))
-                name = w.line(f"load {element}, ptr addrspace(3) {place}")
-                level = len(w.levels) - 1
-                mine.append(self._leaf(x.dtype, self._from_memory(name, x.dtype, level)))
-            found = self._combined(how, found, mine) if found else mine
-        w.do(_BARRIER)
+        w.close_branch(label, gives)
+        w.do(self.BARRIER)
+        return arrays
+
+    def of_warp(self, like: Sequence[Scalar], arrays: Sequence[str], warp: str) -> list[Scalar]:
+        """What a warp gave (:meth:`given_by_warps`)."""
+        w, found = self.writer, []
+        for x, array in zip(like, arrays, strict=True):
+            element = memory_type(x.dtype)
+            place = self._place(array, element, w.kernel.group // WARP, warp)
+            name = w.line(f"load {element}, ptr addrspace(3) {place}")
+            found.append(self.leaf(x.dtype, self._from_memory(name, x.dtype, len(w.levels) - 1)))
         return found
 
     def _from_memory(self, name: str, dtype: np.dtype[Any], level: int) -> str:
@@ -158,21 +185,25 @@ class ThreadNodes(Nodes):
         text = f"getelementptr [{count} x {element}], ptr addrspace(3) {array}, i32 0, i32 {index}"
         return self.writer.line(text)
 
-    def _leaf(self, dtype: np.dtype[Any], name: str) -> Scalar:
+    def leaf(self, dtype: np.dtype[Any], name: str) -> Scalar:
         """A leaf that stands for a value of this thread, here."""
         w = self.writer
         leaf = w.builder.node("acc", dtype, (), ("thread", w.count()))
         w.know(id(leaf), name, False, len(w.levels) - 1)
         return leaf
 
-    def _shuffled(self, x: Scalar, distance: int) -> Scalar:
-        """What the thread has whose number in the warp differs in one bit."""
+    def shuffled(self, x: Scalar, kind: str, by: str) -> Scalar:
+        """What another thread of the group and the warp has: ``bfly``, whose number differs in
+        these bits; ``up``, which is so many before, if one is; ``idx``, which has this number.
+        """
         w, dtype = self.writer, x.dtype
         name = w.operand(x).name
         type_ = llvm_type(dtype, 1)
         bits = 8 * dtype.itemsize if dtype != np.bool_ else 1
         if dtype.kind == "f" and dtype.itemsize > 2:
             name = w.line(f"bitcast {type_} {name} to i{bits}")
+        segment = WARP - min(w.kernel.group, WARP)
+        bounds = segment << 8 | (0 if kind == "up" else WARP - 1)
         words = []
         for k in range(-(-bits // 32)):
             word = name
@@ -181,8 +212,8 @@ class ThreadNodes(Nodes):
                 word = w.line(f"trunc i{bits} {word} to i32")
             elif bits < 32:
                 word = w.line(f"zext i{bits} {name} to i32")
-            given = f"i32 -1, i32 {word}, i32 {distance}, i32 {WARP - 1}"
-            words.append(w.line(f"call i32 @llvm.nvvm.shfl.sync.bfly.i32({given})"))
+            given = f"i32 {w.of_thread('mates')}, i32 {word}, i32 {by}, i32 {bounds}"
+            words.append(w.line(f"call i32 @llvm.nvvm.shfl.sync.{kind}.i32({given})"))
         name = words[0]
         if bits > 32:
             low, high = (w.line(f"zext i32 {word} to i64") for word in words)
@@ -192,19 +223,17 @@ class ThreadNodes(Nodes):
             name = w.line(f"trunc i32 {name} to i{bits}")
         if dtype.kind == "f" and dtype.itemsize > 2:
             name = w.line(f"bitcast i{bits} {name} to {type_}")
-        return self._leaf(dtype, name)
+        return self.leaf(dtype, name)
 
 
-class ThreadStatements(Statements):
+class ThreadStatements(GroupStatements):
     """Writes what a thread does of a kernel."""
-
-    writer: ThreadWriter
 
     def _shared_loop(self, loop: tree.Loop) -> None:
         if loop.kind == "grid":
             self._unit(loop)
         elif loop.kind == "group":
-            self._part(loop)
+            self._group_loop(loop)
         else:
             self._loop(loop)
 
@@ -219,19 +248,14 @@ class ThreadStatements(Statements):
         self.write(loop.body)
         w.close_branch(label, inside)
 
-    def _part(self, loop: tree.Loop) -> None:
-        """A thread's steps of a loop that its group shares, beside those of its neighbours."""
-        w = self.writer
-        low, high = self._name(loop.begin), self._name(loop.end)
-        first = self._first(loop.carries)
-        member = w.line(f"zext i32 {w.of_thread('member')} to i64")
-        low = w.line(f"add nsw i64 {low}, {member}")
-        names = w.open_loop(low, first)
-        w.define_dim(loop.dim, w.loop_index())
-        self._know([c.acc for c in loop.carries], loop.carries, names)
-        self.write(loop.body)
-        new = self._new(loop.carries)
-        names = w.close_loop(str(w.kernel.group), high, new, maybe_empty=True)
-        self._know([c.result for c in loop.carries], loop.carries, names)
+    def _together_running(self, running: tree.Running) -> None:
+        if self.in_step == len(self.writer.levels) - 1:
+            GroupScans(self.nodes).running(running.scan, running.last)
+        else:
+            self._running(running)
 
-    WRITTEN: ClassVar[dict[type, Write]] = {**Statements.WRITTEN, tree.Loop: _shared_loop}
+    WRITTEN: ClassVar[dict[type, Write]] = {
+        **Statements.WRITTEN,
+        tree.Loop: _shared_loop,
+        tree.Running: _together_running,
+    }

@@ -40,7 +40,8 @@ INTRINSICS: Final = frozenset(
             "llvm.ctpop",
             "llvm.ctlz",
         ),
-        *("llvm.nvvm.barrier0", "llvm.nvvm.shfl.sync.bfly"),
+        "llvm.nvvm.barrier0",
+        *(f"llvm.nvvm.shfl.sync.{kind}" for kind in ("bfly", "idx", "up")),
         *(f"{_REGISTERS}.{name}.x" for name in ("tid", "ntid", "ctaid")),
     ]
 )

@@ -35,7 +35,10 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[int, ...]]] = {
     "full sum": (lambda x: x.sum(), (3, 40)),
     "softmax": (lambda x: functrax.nn.softmax(x), (3, 50)),
     "argmax": (lambda x: jnp.argmax(x, 1), (3, 40)),
+    "short rows": (lambda x: functrax.nn.softmax(x), (9, 7)),
     "running sum": (lambda x: jnp.cumsum(x, 1), (3, 20)),
+    "running sum from the end": (lambda x: lax.cumsum(x, axis=1, reverse=True), (3, 20)),
+    "long running sum": (lambda x: jnp.cumsum(x), (33_000,)),
     "scatter": (lambda x: x.at[jnp.array([1, 1, 0])].add(1.0), (4, 5)),
     "sum of a cube": (lambda x: x.sum((0, 2)), (3, 4, 33)),
     "loop": (lambda x: lax.fori_loop(0, 3, lambda i, c: jnp.sin(c) + i, x), (3, 5)),
@@ -107,7 +110,8 @@ def test_trees_of_groups_do_what_plain_trees_do(name: str) -> None:
         ("column sum", 1, "grid 1 0"),
         ("row sum", 32, "share d1"),
         ("softmax", 32, "share d1"),
-        ("running sum", 1, "grid 1 0"),
+        ("softmax", 32, "keep d1"),
+        ("running sum", 16, "share d1"),
     ],
 )
 def test_how_many_threads_a_unit_has(name: str, group: int, rewrite: str) -> None:

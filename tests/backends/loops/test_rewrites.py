@@ -53,6 +53,20 @@ PLANE = (
       b1[4*d0 + d1] = v0
 """
 )
+RUNNING = (
+    HEAD.format(extents="3 20")
+    + """
+  parallel d0 in 0:int64:extent(d0, 3) step 1
+    serial d1 in 0:int64:extent(d1, 20) step 1
+      carry r0: float64[1] = 0.0:float64 -> r1
+      v2:float32 = b0[20*d0 + d1]
+      v3:float64 = convert(v2)
+      running add<0.0:float64> v3 after r0 -> r4:float64 last r5:float64
+      v6:float32 = convert(r4)
+      b1[20*d0 + d1] = v6
+      next r0 = r5
+"""
+)
 #: What is rewritten, the schedule, and the statements that come out.
 CASES = {
     "lanes": (
@@ -346,6 +360,50 @@ grid d2 in 0:int64:units(3) step 1
     if first
       v9:float32 = convert(r8)
       b1[d0] = v9
+""",
+    ),
+    "rows that are kept": (
+        ROWS,
+        "grid 32 0; share d1; keep d1; combine 1",
+        """
+groups of 32 threads
+grid d2 in 0:int64:units(3) step 1
+  v0:uint32 = convert(d2)
+  v1:int64 = convert(v0)
+  bind d0 = v1
+    group d1 in 0:int64:extent(d1, 1000) step 1 masked maybe empty kept
+      carry r2: float64[1] = 0.0:float64 -> r3
+      v4:float32 = b0[1000*d0 + d1]
+      v5:float64 = convert(v4)
+      v6:float64 = select(tail, v5, 0.0:float64)
+      v7:float64 = add(r2, v6)
+      compute v7
+      next r2 = v7
+    v8:float64 = together[add<0.0:float64>; 0](r3)
+    let r9:float64 = v8
+    if first
+      v10:float32 = convert(r9)
+      b1[d0] = v10
+""",
+    ),
+    "running results of a part of a warp": (
+        RUNNING,
+        "grid 16 0; share d1",
+        """
+groups of 16 threads
+grid d2 in 0:int64:units(3) step 1
+  v0:uint32 = convert(d2)
+  v1:int64 = convert(v0)
+  bind d0 = v1
+    group d1 in 0:int64:extent(d1, 20) step 1 masked maybe empty
+      carry r2: float64[1] = 0.0:float64 -> r3
+      v4:float32 = b0[20*d0 + d1]
+      v5:float64 = convert(v4)
+      running add<0.0:float64> v5 after r2 -> r6:float64 last r7:float64
+      if tail
+        v8:float32 = convert(r6)
+        b1[20*d0 + d1] = v8
+      next r2 = r7
 """,
     ),
 }  # fmt: skip

@@ -47,7 +47,7 @@ class Combine(Rewrite):
 
     def _in_loop(self, tree: Function, loop: Any) -> Statement:
         """A loop without statements of reductions."""
-        masked = type(loop) is Loop and loop.kind == "vector" and loop.masked
+        masked = type(loop) is Loop and loop.kind in ("vector", "group") and loop.masked
         new: dict[Scalar, Scalar] = {}
 
         def change(s: Statement) -> list[Statement] | None:

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial, reduce
 from typing import ClassVar
 
 import numpy as np
 
-from functrax.backends.kernels.accesses import coefficient
+from functrax.backends.kernels.accesses import coefficient, dims_of
 from functrax.backends.kernels.ir import Store
-from functrax.backends.loops.rewrites.rewrite import Rewrite, changed, nest, nested
+from functrax.backends.loops.rewrites.rewrite import (
+    Rewrite,
+    changed,
+    nest,
+    nested,
+    on_loops,
+)
 from functrax.backends.loops.rewrites.vectorize import combined
 from functrax.backends.loops.tree import (
     INDEX,
@@ -19,6 +25,7 @@ from functrax.backends.loops.tree import (
     Function,
     If,
     Loop,
+    Running,
     Statement,
     index,
     number,
@@ -58,7 +65,7 @@ class Grid(Rewrite):
         units = 1
         for loop in loops:
             units *= tree.extents[loop.dim]
-        body = changed(body, partial(_once, b, [loop.dim for loop in loops]))
+        body = changed(body, partial(_once, b, _steps_along(loops, body)))
         rest = self._narrow(b, index(b, unit))
         for loop in loops[:0:-1]:
             size = self._narrow(b, loop.end)
@@ -88,12 +95,31 @@ def _parallel(body: Body) -> tuple[list[Loop], Body]:
     return loops, body
 
 
-def _once(b: Builder, dims: Sequence[int], s: Statement) -> Sequence[Statement] | None:
+def _steps_along(loops: Sequence[Loop], body: Body) -> dict[int, set[int]]:
+    """Each dim of some loops with the dims of loops inside that begin at another index with each of
+    its own: blocks.
+    """
+    found = {loop.dim: {loop.dim} for loop in loops}
+
+    def look(s: Statement) -> None:
+        if type(s) is Loop:
+            for d in dims_of(s.begin) & found.keys():
+                found[d].add(s.dim)
+
+    changed(body, look)
+    return found
+
+
+def _once(b: Builder, along: Mapping[int, set[int]], s: Statement) -> Sequence[Statement] | None:
     """A store that does not depend on some indices, done for one of each alone: the first."""
     if type(s) is not Store or s.serial or s.offset is not None:
         return None
     zero = b.const(0, INDEX)
-    firsts = [b.compare("eq", index(b, d), zero) for d in dims if not coefficient(s.address, d)]
+    firsts = [
+        b.compare("eq", index(b, d), zero)
+        for d, dims in along.items()
+        if not any(coefficient(s.address, x) for x in dims)
+    ]
     return [If(reduce(partial(b.logic, "and"), firsts), (s,))] if firsts else None
 
 
@@ -102,7 +128,8 @@ class Share(Rewrite):
     """All loops over a dim are shared by the threads of a group.
 
     What they reduce is combined by all threads, so that each has the result; what is written
-    outside of them is written by the first thread of the group.
+    outside of them is written by the first thread of the group.  Threads take the steps of running
+    results together.
 
     Args:
       dim: the innermost of the loops that stand one inside the other.
@@ -118,18 +145,53 @@ class Share(Rewrite):
 
     def apply(self, tree: Function) -> Function:
         """The tree with loops of groups."""
+        b = tree.builder
 
         def change(s: Statement) -> Sequence[Statement] | None:
             if type(s) is Store:
-                return [If(tree.builder.node("first", _BOOL), (s,))]
+                return [If(b.node("first", _BOOL), (s,))]
             if type(s) is not Loop or s.kind == "grid":
                 return None
             loops = nest(s)
             if loops[-1].dim != self.dim:
                 return None
             loops[-1] = replace(loops[-1], kind="group", maybe_empty=True)
+            if any(type(x) is Running for x in loops[-1].body):
+                loops[-1] = in_step(b, loops[-1])
             return (
                 combined(tree, loops, "together") if s.carries else [nested(loops, loops[-1].body)]
             )
 
         return replace(tree, body=changed(tree.body, change))
+
+
+@record
+class Keep(Rewrite):
+    """What a thread reads in a group's loops over a dim stays in its registers.
+
+    Args:
+      dim: of the loops.
+    """
+
+    kind: ClassVar[str] = "keep"
+    dim: int
+
+    def apply(self, tree: Function) -> Function:
+        """The tree whose loops over the dim are written out."""
+
+        def change(loop: Loop) -> list[Statement]:
+            if loop.kind != "group":
+                return [loop]
+            return [replace(loop if loop.masked else in_step(tree.builder, loop), kept=True)]
+
+        return on_loops(tree, self.dim, change)
+
+
+def in_step(b: Builder, loop: Loop) -> Loop:
+    """A loop whose steps the threads of a group take together.
+
+    Those that are past the end write nothing, and reductions get nothing of them.
+    """
+    tail = b.node("tail", _BOOL)
+    body = changed(loop.body, lambda s: [If(tail, (s,))] if type(s) is Store else None)
+    return replace(loop, masked=True, body=body)

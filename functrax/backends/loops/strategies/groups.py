@@ -21,19 +21,16 @@ import numpy as np
 from functrax.backends.kernels.ir import Kernel
 from functrax.backends.kernels.merge import merged
 from functrax.backends.loops.rewrites.combine import Combine
-from functrax.backends.loops.rewrites.grid import Grid, Share
+from functrax.backends.loops.rewrites.grid import Grid, Keep, Share
 from functrax.backends.loops.rewrites.rewrite import Rewrite
+from functrax.backends.loops.strategies.group_scans import scans_of_groups
+from functrax.backends.loops.strategies.group_sizes import group_of_row, keeps_rows
 from functrax.backends.loops.strategies.lanes import (
     choose_vector,
     scatter_loops,
     vector_innermost,
 )
-from functrax.backends.loops.strategies.reduction_blocks import (
-    BLOCK,
-    block_of_reduction,
-    two_kernels,
-)
-from functrax.backends.loops.strategies.scans import is_long, three_kernels
+from functrax.backends.loops.strategies.reduction_blocks import block_of_reduction, two_kernels
 from functrax.backends.targets import Target
 
 
@@ -43,44 +40,26 @@ def for_groups(kernel: Kernel, target: Target) -> list[tuple[Kernel, list[Rewrit
     kernel = merged(kernel)
     kernel.vector = choose_vector(kernel)
     vector_innermost(kernel)
-    parts = [kernel]
-    if "block" not in kernel.off:
-        parts = _in_blocks(kernel, target)
-    return [(k, [*_threads(k, target), Combine(target.has_fma)]) for k in parts]
+    last = Combine(target.has_fma)
+    return [(k, [*_threads(k, n, target), last]) for k, n in _with_groups(kernel, target)]
 
 
-def _in_blocks(kernel: Kernel, target: Target) -> list[Kernel]:
-    """The kernels of a long reduction or running result."""
+def _with_groups(kernel: Kernel, target: Target) -> list[tuple[Kernel, int]]:
+    """The kernels that a kernel is done in, and how many threads each unit has."""
     if kernel.stages and kernel.stages[0].scan is not None:
-        return [*three_kernels(kernel, BLOCK)] if is_long(kernel) else [kernel]
-    grain = block_of_reduction(kernel, target)
-    return [kernel] if grain is None else [*two_kernels(kernel, grain)]
+        return scans_of_groups(kernel, target)
+    grain = None if "block" in kernel.off else block_of_reduction(kernel, target)
+    parts = [kernel] if grain is None else two_kernels(kernel, grain)
+    return [(k, group_of_row(k, target)) for k in parts]
 
 
-def _threads(kernel: Kernel, target: Target) -> list[Rewrite]:
+def _threads(kernel: Kernel, group: int, target: Target) -> list[Rewrite]:
+    """The rewrites that give a kernel its threads."""
     kernel.lanes = 1
-    group = _group(kernel, target)
     wide = math.prod(kernel.extents) > np.iinfo(np.int32).max
     found: list[Rewrite] = [Grid(group, wide)]
     if group > 1:
         found.append(Share(kernel.inner[-1]))
+        if keeps_rows(kernel, group, target):
+            found.append(Keep(kernel.inner[-1]))
     return found
-
-
-def _group(kernel: Kernel, target: Target) -> int:
-    """How many threads share a unit: one, a warp, or a block of several warps."""
-    alone = (
-        kernel.vector is None
-        or kernel.vector not in kernel.inner
-        or bool(kernel.updated)
-        or any(s.serial for s in kernel.stores())
-        or any(s.carries or s.scan or s.condition is not None for s in kernel.stages)
-        or any(not r.how.commutative for s in kernel.stages for r in s.reductions)
-    )
-    length = kernel.extents[kernel.inner[-1]] if kernel.inner else 0
-    if alone or 2 * length < target.warp:
-        return 1
-    if length <= 4 * target.row_points * target.warp:
-        return target.warp
-    wanted = 1 << (length // target.row_points - 1).bit_length()
-    return min(wanted, target.largest_group)

@@ -69,23 +69,17 @@ def three_kernels(kernel: Kernel, grain: int) -> tuple[Kernel, Kernel, Kernel]:
     blocks = replace(blocks, operands=[*blocks.operands, *own])
     place = blocks.rows[0].address
     before = leaves("acc", "before")
-    carries = [
-        Carry(start, acc, new, result)
-        for start, acc, new, result in zip(
-            scan.how.empty(b),
-            before,
-            scan.how.combine(b, before, loads),
-            leaves("result", "before"),
-            strict=True,
-        )
-    ]
+    after = scan.how.combine(b, before, loads)
+    carries = list(map(Carry, scan.how.empty(b), before, after, leaves("result", "before")))
+    stores = [Store(first + k, place, x) for k, x in enumerate(before)]
+    of_blocks = LoopStage([], stores, carries, scan=Reduce(scan.how, loads, before, after))
     starts = replace(
         kernel,
         name=f"{kernel.name}.starts",
         operands=blocks.operands,
         extents=blocks.extents,
         inner=(unit,),
-        stages=[LoopStage([], [Store(first + k, place, x) for k, x in enumerate(before)], carries)],
+        stages=[of_blocks],
         vector=None,
         lanes=1,
         rewrites=blocks.rewrites,

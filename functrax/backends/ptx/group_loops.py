@@ -1,0 +1,111 @@
+"""Loops that the threads of a group share.
+
+A thread takes the steps that are as many apart as its group has threads, so neighbouring threads
+are at neighbouring indices.  There are three ways:
+
+- each thread for itself, as many steps as it has;
+- *in step*: all threads take as many steps, and a thread that is past the end repeats the last
+  index, so that addresses are good and nothing that is done there is written;
+- *kept*: the same, written out.  What was read or computed at an index is known in later loops over
+  the same indices, so that a row that is gone through several times stays in registers.
+
+Start at :class:`GroupStatements`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from functrax.backends.llvm.addresses import Memory
+from functrax.backends.llvm.statements import Statements
+from functrax.backends.llvm.stores import Stores
+from functrax.backends.llvm.tile_rows import Tiles
+from functrax.backends.llvm.writer import Known, Level
+from functrax.backends.loops import tree
+
+if TYPE_CHECKING:
+    from functrax.backends.ptx.threads import ThreadNodes, ThreadWriter
+
+_BOOL = np.dtype(np.bool_)
+
+
+class GroupStatements(Statements):
+    """Statements of which some are loops that a group shares."""
+
+    writer: ThreadWriter
+    nodes: ThreadNodes
+
+    def __init__(
+        self,
+        writer: ThreadWriter,
+        memory: Memory,
+        tiles: Tiles,
+        nodes: ThreadNodes,
+        stores: Stores,
+    ) -> None:
+        super().__init__(writer, memory, tiles, nodes, stores)
+        #: The level of the loop that is taken in step while that is open, else -1.
+        self.in_step = -1
+        #: What is known at the end of a kept step, by the level around the loop, the dim and the
+        #: number of the step.
+        self._kept: dict[tuple[Level, int, int], list[tuple[Any, Known]]] = {}
+
+    def _group_loop(self, loop: tree.Loop) -> None:
+        """A thread's steps of a loop that its group shares, beside those of its neighbours."""
+        if loop.kept:
+            self._written_out(loop)
+            return
+        w = self.writer
+        low, high = self._name(loop.begin), self._name(loop.end)
+        first = self._first(loop.carries)
+        member = w.line(f"zext i32 {w.of_thread('member')} to i64")
+        if loop.masked:
+            names = w.open_loop(low, first)
+            self._define(loop, w.line(f"add nsw i64 {w.loop_index()}, {member}"), high)
+        else:
+            low = w.line(f"add nsw i64 {low}, {member}")
+            names = w.open_loop(low, first)
+            w.define_dim(loop.dim, w.loop_index())
+        new = self._step(loop, names)
+        names = w.close_loop(str(w.kernel.group), high, new, maybe_empty=True)
+        self._know([c.result for c in loop.carries], loop.carries, names)
+
+    def _step(self, loop: tree.Loop, names: list[str]) -> list[str]:
+        """What is done in a step, in a level of its own; what is carried after it."""
+        before = self.in_step
+        self.in_step = len(self.writer.levels) - 1 if loop.masked else -1
+        self._know([c.acc for c in loop.carries], loop.carries, names)
+        self.write(loop.body)
+        self.in_step = before
+        return self._new(loop.carries)
+
+    def _define(self, loop: tree.Loop, place: str, high: str) -> None:
+        """Give the dim its index, which is the last one past the end, and say where that is."""
+        w = self.writer
+        inside = w.line(f"icmp slt i64 {place}, {high}")
+        last = w.line(f"sub nsw i64 {high}, 1")
+        w.define_dim(loop.dim, w.line(f"select i1 {inside}, i64 {place}, i64 {last}"))
+        w.know(id(w.builder.node("tail", _BOOL)), inside, False, len(w.levels) - 1)
+
+    def _written_out(self, loop: tree.Loop) -> None:
+        w = self.writer
+        low, high = self._name(loop.begin), self._name(loop.end)
+        names = [name for _, name in self._first(loop.carries)]
+        around, group = w.levels[-1], w.kernel.group
+        member = w.line(f"zext i32 {w.of_thread('member')} to i64")
+        low = w.line(f"add nsw i64 {low}, {member}")
+        for step in range(-(-w.kernel.extents[loop.dim] // group)):
+            w.open_level(around.block)
+            kept = self._kept.get((around, loop.dim, step))
+            if kept is None:
+                self._define(loop, w.line(f"add nsw i64 {low}, {step * group}"), high)
+            else:
+                w.level_of_dim[loop.dim] = len(w.levels) - 1
+                for key, known in kept:
+                    w.know(key, known.name, known.vector, len(w.levels) - 1, known.lanes)
+            names = self._step(loop, names)
+            self._kept[around, loop.dim, step] = [(k, w.known[k]) for k in w.levels[-1].known]
+            w.join_level()
+        self._know([c.result for c in loop.carries], loop.carries, names)

@@ -149,6 +149,29 @@ def test_an_outer_product_that_is_multiplied_again_is_contracted_in_another_orde
     np.testing.assert_allclose(functrax.jit(function)(*args), wanted, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize(
+    "part",
+    [
+        jnp.triu,
+        jnp.tril,
+        lambda x: jnp.triu(jnp.tril(x, 3), -3),
+        lambda x: jnp.roll(jnp.triu(x), 3),
+    ],
+    ids=["triu", "tril", "band", "rolled"],
+)
+def test_a_part_of_a_matrix_is_a_side(part):
+    """Also behind the pass ``compose``, which makes one view of a mask and a broadcast."""
+    x, y = array(96, 96), array(96, 96, seed=1)
+
+    def product(x, y):
+        return part(x) @ y.T
+
+    found = functrax.explain(product)(x, y)
+    assert "sum_of_products" in [k.name for k in found.kernels], found
+    wanted = np.asarray(part(jnp.asarray(x)), np.float64) @ y.T
+    np.testing.assert_allclose(functrax.jit(product)(x, y), wanted, rtol=1e-4, atol=1e-4)
+
+
 def test_rows_that_are_scaled_are_one_side():
     def function(x, s, v):
         return jnp.einsum("nh,ho->no", x * s, v)

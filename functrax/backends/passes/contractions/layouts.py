@@ -54,10 +54,14 @@ def volume(shape: Shape, axes: Iterable[int]) -> int:
 
 @functools.lru_cache(maxsize=4096)
 def through(view: IndexMap, x: RepeatLayout) -> RepeatLayout:
-    """The layout of a view of a value; what is neither strides of an array nor a reshape copies."""
+    """The layout of a view of a value.
+
+    What is neither strides of an array nor a reshape is copied, along all axes that it depends on.
+    """
     domain = view.domain
     if strided.window_of(view) is None and not view.is_reshape:
-        return dense(domain)
+        axes = tuple([d for d in sorted(view.used_dims()) if domain[d] != 1])
+        return RepeatLayout(domain, axes, volume(domain, axes))
     used = {d for condition in view.conditions for d in condition.expr.used_dims()}
     distinct = 1
     for k, (expr, size) in enumerate(zip(view.exprs, x.shape, strict=True)):

@@ -131,7 +131,7 @@ def _predecessors(blocks: list[BasicBlock]) -> list[list[int]]:
 def _unwritten_reads(decoder: Decoder, blocks: list[BasicBlock]) -> Iterator[tuple[Op, int]]:
     """The reads of registers that some way through the function does not write before."""
     everything = frozenset(range(len(decoder.initial)))
-    start = frozenset(k for k in everything if k not in _registers(decoder))
+    start = everything.difference(decoder.registers.values(), (decoder.carry,))
     after = [everything for _ in blocks]
     before = _predecessors(blocks)
     writes = [frozenset().union(*(op.writes for op in block.ops)) for block in blocks]
@@ -155,10 +155,6 @@ def _unwritten_reads(decoder: Decoder, blocks: list[BasicBlock]) -> Iterator[tup
             for slot in op.reads - written:
                 yield op, slot
             written |= op.writes
-
-
-def _registers(decoder: Decoder) -> set[int]:
-    return {*decoder.registers.values(), decoder.carry}
 
 
 def _track_registers(decoder: Decoder, blocks: list[BasicBlock]) -> None:

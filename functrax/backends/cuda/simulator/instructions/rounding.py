@@ -135,20 +135,17 @@ def fma_f64(x: Array, y: Array, z: Array) -> Array:
     t, u = _two_sum(z, low)
     v, w = _two_sum(high, t)
     nothing = (x == 0) | (y == 0)  # the product is exact, and its sign counts
-    result = np.where(nothing, x * y + z, v + odd_sum(u, w))
+    finite = np.isfinite(x) & np.isfinite(y) & np.isfinite(z)
+    result = np.where(nothing | ~finite, x * y + z, v + odd_sum(u, w))
     size = np.abs(np.stack([x, y, z, high]))
     unsafe = ((size < 1e-270) & (size != 0)) | ~(size < 1e270)
     vanishes = (high == 0) & (x != 0) & (y != 0)
-    for k in np.flatnonzero(unsafe.any(axis=0) | vanishes).tolist():
-        values = float(x[k]), float(y[k]), float(z[k])
-        if all(map(math.isfinite, values)):
-            a, b, c = values
-            exact = Fraction(a) * Fraction(b) + Fraction(c)
-            product_sign = math.copysign(1, a) * math.copysign(1, b)
-            zero = -0.0 if product_sign < 0 and math.copysign(1, c) < 0 else 0.0
-            result[k] = _rounded(exact, "f64", "rn", zero)
-        else:
-            result[k] = x[k] * y[k] + z[k]
+    for k in np.flatnonzero(finite & (unsafe.any(axis=0) | vanishes)).tolist():
+        a, b, c = float(x[k]), float(y[k]), float(z[k])
+        exact = Fraction(a) * Fraction(b) + Fraction(c)
+        product_sign = math.copysign(1, a) * math.copysign(1, b)
+        zero = -0.0 if product_sign < 0 and math.copysign(1, c) < 0 else 0.0
+        result[k] = _rounded(exact, "f64", "rn", zero)
     return result
 
 

@@ -1,4 +1,4 @@
-"""Functions that JAX offers for several platforms or compilers; here there is one."""
+"""Functions that JAX offers for several platforms or compilers."""
 
 from __future__ import annotations
 
@@ -29,6 +29,8 @@ def platform_dependent(
     3
     """
     platform = default_backend()
+    if platform == "gpu":
+        platform = "cuda"
     function = per_platform.get(platform, default)
     if function is None:
         raise ArgumentError(

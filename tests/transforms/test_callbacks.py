@@ -10,6 +10,7 @@ import pytest
 import functrax
 import functrax.numpy as jnp
 from functrax import lax
+from functrax.core.options.config import Override
 from functrax.errors import ArgumentError, DifferentiationError, DTypeError, ShapeError
 from functrax.experimental import io_callback
 
@@ -170,6 +171,17 @@ def test_debug_callbacks_may_use_functrax_and_run_in_order() -> None:
     seen.clear()
     functrax.vmap(f)(jnp.array([1.0, 2.0]))
     assert seen == [("before", 3.0), ("before", 12.0), ("after", 12.0), ("after", 48.0)]
+
+
+@pytest.mark.parametrize("backend", ["llvm", "cuda"])
+def test_callbacks_outside_of_jit_in_strict_mode(
+    backend: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FUNCTRAX_CUDA_DRIVER", "simulated")
+    seen: list[float] = []
+    with functrax.backend(backend), Override("strict", True):
+        functrax.debug.callback(lambda x: seen.append(float(x)), jnp.float32(2.0) * 2)
+    assert seen == [4.0]
 
 
 def test_print_eager_jit_grad(capsys: Any) -> None:

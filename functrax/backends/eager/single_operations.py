@@ -144,8 +144,7 @@ def _executable(
     """
     inputs: list[Var] = []
     eqns: list[Eqn] = []
-    _write(description, inputs, eqns)
-    last = eqns[-1]
+    last = _write_operation(description, inputs, eqns)
     if not _is_compiled(last):
         return None
     return compile_(Jaxpr((), inputs, last.outvars, eqns, last.primitive.name))
@@ -174,10 +173,15 @@ def _write(description: Description, inputs: list[Var], eqns: list[Eqn]) -> Atom
             return inputs[-1]
         eqns.append(_equation(broadcast_in_dim, inputs[-1:], {"shape": whole, "dims": dims}))
         return eqns[-1].outvars[0]
+    return _write_operation(description, inputs, eqns).outvars[0]
+
+
+def _write_operation(description: Description, inputs: list[Var], eqns: list[Eqn]) -> Eqn:
+    """Write the equations of an operation; the last, which has no results where it has none."""
     primitive, params, operands = description
     found = [_write(x, inputs, eqns) for x in operands]
     eqns.append(_equation(primitive, found, dict(params)))
-    return eqns[-1].outvars[0]
+    return eqns[-1]
 
 
 def _equation(primitive: Primitive, operands: Sequence[Atom], params: dict[str, Any]) -> Eqn:

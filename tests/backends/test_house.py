@@ -29,6 +29,7 @@ SCALAR_OPERATIONS = {
     "kernels/math/single.py": "functions, by their coefficients",
     "kernels/operations.py": "scalar operations, which are counted",
     "llvm/instructions.py": "scalar operations, which become instructions",
+    "loops/atomic_updates.py": "reductions, which become instructions",
     "loops/grammar.py": "words of the text of loops",
     "loops/tree_verifier.py": "scalar operations of the tree of loops",
 }

@@ -75,6 +75,7 @@ class Store:
       independent: the dims along which a scatter never meets an element again; None for a store
         that writes every element once.
       streams: whether it goes past the caches, where it writes whole lines.
+      atomic: whether several threads may update an element at once, in any order.
     """
 
     buffer: int
@@ -85,6 +86,7 @@ class Store:
     combine: Reduction | None = None
     independent: frozenset[int] | None = None
     streams: bool = False
+    atomic: bool = False
 
     @property
     def serial(self) -> bool:

@@ -69,14 +69,9 @@ class Statements:
     def _while(self, loop: tree.While) -> None:
         w = self.writer
         names = w.open_loop("0", self._first(loop.carries))
-        label = w.open[-1]
         w.define_dim(loop.dim, w.loop_index())
         self._know([c.acc for c in loop.carries], loop.carries, names)
-        holds = self.nodes.value(loop.condition).name
-        level = w.levels[-1]
-        level.lines.append(f"  br i1 {holds}, label %{label}.body, label %{label}.exit")
-        level.lines.append(f"{label}.body:")
-        level.block = f"{label}.body"
+        w.leave_unless(self.nodes.value(loop.condition).name)
         self.write(loop.body)
         w.close_loop("1", None, self._new(loop.carries))
         self._know([c.result for c in loop.carries], loop.carries, names)

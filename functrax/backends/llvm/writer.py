@@ -288,6 +288,13 @@ class Writer:
         # What comes from the end of the body is known then, and written by `close_loop`.
         return [self.line(f"phi {type_} [ {name}, %{before} ], ") for type_, name in carried]
 
+    def leave_unless(self, holds: str) -> None:
+        """End the innermost loop here where a bool does not hold."""
+        label, level = self.open[-1], self.levels[-1]
+        level.lines.append(f"  br i1 {holds}, label %{label}.body, label %{label}.exit")
+        level.lines.append(f"{label}.body:")
+        level.block = f"{label}.body"
+
     def close_loop(
         self, step: str, high: str | None, new: Names, maybe_empty: bool = False
     ) -> Names:

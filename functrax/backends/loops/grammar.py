@@ -301,7 +301,7 @@ STATEMENTS: Final = {
     for cls, template in (
         (While, "while d{dim}"),
         (Bind, "bind d{dim} = {index}<vector| vector><tile| tile {tile}><inside| if {inside}>"),
-        (If, "if {condition}"),
+        (If, "if {condition}<in_turn| in turn>"),
         (Tile, "tile d{corner}"),
         (
             TileSum,
@@ -326,7 +326,7 @@ STATEMENTS: Final = {
         (
             Store,
             f"{_AT} <combine|{{combine}}>= {{value}}<guard| if {{guard}}>"
-            "<independent| once along({independent})><streams| streams>",
+            "<independent| once along({independent})><streams| streams><atomic| atomic>",
         ),
         (
             Loop,

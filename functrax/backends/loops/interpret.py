@@ -146,8 +146,8 @@ class _Interpreter(Visitor):
             return _product_added(attr, np.zeros((), dtype), *operands).astype(dtype)
         if node.op == "first":  # one thread does the steps of all
             return np.asarray(True)
-        if node.op == "together":
-            return np.asarray(operands[attr[1]])
+        if node.op in ("together", "turn"):
+            return np.asarray(operands[0 if attr is None else attr[1]])
         if node.op == "across":
             how, n, lanes = attr
             shape = np.broadcast_shapes(*[x.shape for x in operands]) or (self.function.lanes,)

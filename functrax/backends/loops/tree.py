@@ -19,7 +19,8 @@ are one object.  Their leaves are:
 
 A value has lanes if it depends on the index of the vector loop around it.  ``across`` combines
 lanes: attr ``(how, n, lanes)``, the ``n``-th of what a reduction makes of its operands' lanes.
-``together`` combines what the threads of a group have: attr ``(how, n)``.
+``together`` combines what the threads of a group have: attr ``(how, n)``.  ``turn`` is what the
+thread has whose turn it is.
 
 Start at :class:`Function`.
 """
@@ -151,11 +152,14 @@ class If:
       condition: the bool.
       body: where it holds.
       otherwise: where it does not.
+      in_turn: in a loop of a group that is taken in step: one after the other, in the order of the
+        threads for which it holds, and each time by all threads.
     """
 
     condition: Scalar
     body: Body
     otherwise: Body = ()
+    in_turn: bool = False
 
 
 @record(eq=False)

@@ -188,7 +188,7 @@ class _Verifier(Visitor):
             return 0, found[0][1] // size * size
         if op == "rem" and found[1][0] == found[1][1] > 0 and found[0][0] >= 0:
             return 0, found[1][0] - 1
-        if op == "convert":
+        if op in ("convert", "turn"):
             return found[0]
         if op == "sub":
             return found[0][0] - found[1][1], found[0][1] - found[1][0]

@@ -20,9 +20,9 @@ from typing import Final
 from functrax.backends.llvm.addresses import Memory
 from functrax.backends.llvm.emit import definitions
 from functrax.backends.llvm.loads import Loads
-from functrax.backends.llvm.stores import Stores
 from functrax.backends.llvm.tile_rows import Tiles
 from functrax.backends.loops.tree import Function
+from functrax.backends.ptx.thread_stores import ThreadStores
 from functrax.backends.ptx.threads import ThreadNodes, ThreadStatements, ThreadWriter
 from functrax.backends.targets.nvptx import block_of
 from functrax.core.errors.typed import VerificationError
@@ -67,7 +67,7 @@ def emit_thread(tree: Function, name: str, contract: bool = True) -> DeviceKerne
     tiles = Tiles(w, memory)
     loads = Loads(w, memory, tiles)
     nodes = ThreadNodes(w, loads, contract)
-    stores = Stores(w, memory, loads, nodes)
+    stores = ThreadStores(w, memory, loads, nodes)
     taken = []
     for n, operand in enumerate(tree.operands):
         if operand.scratch:

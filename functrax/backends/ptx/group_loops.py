@@ -72,6 +72,23 @@ class GroupStatements(Statements):
         names = w.close_loop(str(w.kernel.group), high, new, maybe_empty=True)
         self._know([c.result for c in loop.carries], loop.carries, names)
 
+    def _in_turn(self, s: tree.If) -> None:
+        """What is done once for each thread for which a bool holds, by all threads."""
+        w, nodes = self.writer, self.nodes
+        holds, mates = nodes.value(s.condition).name, f"i32 {w.of_thread('mates')}"
+        waiting = w.line(f"call i32 @llvm.nvvm.vote.ballot.sync({mates}, i1 {holds})")
+        (waiting,) = w.open_loop("0", [("i32", waiting)])
+        w.leave_unless(w.line(f"icmp ne i32 {waiting}, 0"))
+        before, nodes.turn = (
+            nodes.turn,
+            w.line(f"call i32 @llvm.cttz.i32(i32 {waiting}, i1 true)"),
+        )
+        self.write(s.body)
+        nodes.turn = before
+        w.do(f"call void @llvm.nvvm.bar.warp.sync({mates})")
+        others = w.line(f"sub i32 {waiting}, 1")
+        w.close_loop("1", None, [w.line(f"and i32 {waiting}, {others}")])
+
     def _step(self, loop: tree.Loop, names: list[str]) -> list[str]:
         """What is done in a step, in a level of its own; what is carried after it."""
         before = self.in_step

@@ -105,10 +105,16 @@ class ThreadNodes(Nodes):
     BARRIER: Final = "call void @llvm.nvvm.barrier0()"
 
     writer: ThreadWriter
+    #: Which thread of the warp has its turn.
+    turn = ""
 
     def _compute(self, node: Scalar) -> None:
         if node.op == "together":
             self._together(node)
+        elif node.op == "turn":
+            found = self.shuffled(node.args[0], "idx", self.turn)
+            w = self.writer
+            w.same(node, w.operand(found), len(w.levels) - 1)
         elif node.op == "first":
             w = self.writer
             w.know(id(node), w.line(f"icmp eq i32 {w.of_thread('member')}, 0", 0), False, 0)
@@ -254,8 +260,15 @@ class ThreadStatements(GroupStatements):
         else:
             self._running(running)
 
+    def _if_or_turns(self, s: tree.If) -> None:
+        if s.in_turn:
+            self._in_turn(s)
+        else:
+            self._if(s)
+
     WRITTEN: ClassVar[dict[type, Write]] = {
         **Statements.WRITTEN,
+        tree.If: _if_or_turns,
         tree.Loop: _shared_loop,
         tree.Running: _together_running,
     }

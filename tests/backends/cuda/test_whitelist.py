@@ -66,6 +66,11 @@ LINES: dict[str, list[tuple[str, str]]] = {
         (t, f"%c = icmp ne ptr addrspace(1) %p, null\n  %r = select i1 %c, {t} %x, {t} %y")
         for t in (*INTEGERS, *FLOATS)
     ],
+    "atomicrmw": [
+        (t, f"%r = atomicrmw {how} ptr addrspace(1) %p, {t} %x monotonic")
+        for t in INTEGERS[2:]
+        for how in ("add", "and", "or", "xor", "max", "min", "umax", "umin")
+    ],
     "insertelement": [("float", "%r = insertelement <2 x float> poison, float %x, i64 0")],
 }
 #: What any kernel has, so that it needs no module of its own.
@@ -80,13 +85,18 @@ def intrinsic(name: str) -> list[tuple[str, str]]:
     """Lines that call an intrinsic, for each of its types."""
     if name.startswith("llvm.nvvm.read"):
         return [("i32", f"%r = call i32 @{name}()")]
+    if name == "llvm.nvvm.vote.ballot.sync":
+        line = f"%c = icmp ne i32 %x, %y\n  %r = call i32 @{name}(i32 -1, i1 %c)"
+        return [("i32", line)]
+    if name == "llvm.nvvm.bar.warp.sync":
+        return [("i32", f"call void @{name}(i32 -1)\n  %r = add i32 %x, %y")]
     if name == "llvm.nvvm.barrier0":
         return [("i32", f"call void @{name}()\n  %r = add i32 %x, %y")]
     if name.startswith("llvm.nvvm.shfl"):
         return [("i32", f"%r = call i32 @{name}.i32(i32 -1, i32 %x, i32 1, i32 31)")]
     if name in ("llvm.smin", "llvm.smax", "llvm.umin", "llvm.umax"):
         return [(t, f"%r = call {t} @{name}.{t}({t} %x, {t} %y)") for t in INTEGERS]
-    if name in ("llvm.abs", "llvm.ctlz"):
+    if name in ("llvm.abs", "llvm.ctlz", "llvm.cttz"):
         return [(t, f"%r = call {t} @{name}.{t}({t} %x, i1 false)") for t in INTEGERS]
     if name == "llvm.ctpop":
         return [(t, f"%r = call {t} @{name}.{t}({t} %x)") for t in INTEGERS]

@@ -67,6 +67,30 @@ RUNNING = (
       next r0 = r5
 """
 )
+SCATTER = (
+    HEAD.format(extents="40 100").replace("out b1: float32[24]", "out b1: float32[24] updated")
+    + """
+  parallel d0 in 0:int64:extent(d0, 40) step 1
+    serial d1 in 0:int64:extent(d1, 100) step 1
+      v0:float32 = b0[d1]
+      v1:int32 = convert(v0)
+      v2:int32 = mul(v1, 40:int32)
+      v3:bool = lt(v1, 20:int32)
+      compute v0, v2, v3
+      b1[d0 + v2] add<0.0:float32>= v0 if v3 once along(d0)
+"""
+)
+HISTOGRAM = (
+    HEAD.format(extents="100")
+    + """
+  serial d0 in 0:int64:extent(d0, 100) step 1
+    v0:float32 = b0[d0]
+    v1:int32 = convert(v0)
+    v2:bool = lt(v1, 20:int32)
+    compute v0, v1, v2
+    b1[0 + v1] add<0.0:float32>= v0 if v2 once along()
+"""
+)
 #: What is rewritten, the schedule, and the statements that come out.
 CASES = {
     "lanes": (
@@ -384,6 +408,79 @@ grid d2 in 0:int64:units(3) step 1
     if first
       v10:float32 = convert(r9)
       b1[d0] = v10
+""",
+    ),
+    "owners of elements": (
+        SCATTER,
+        "own 4 32 d1 d0; grid 32 0",
+        """
+groups of 32 threads
+grid d5 in 0:int64:units(8) step 1
+  v0:uint32 = convert(d5)
+  v1:uint32 = convert(chunks(2))
+  v2:uint32 = div(v0, v1)
+  v3:int64 = convert(v2)
+  bind d2 = v3
+    v4:uint32 = rem(v0, v1)
+    v5:int64 = convert(v4)
+    bind d3 = v5
+      group d1 in 0:int64:extent(d1, 100) step 1 masked maybe empty
+        v6:float32 = b0[d1]
+        v7:int32 = convert(v6)
+        v8:bool = lt(v7, 20:int32)
+        v9:bool = and(tail, v8)
+        v10:int32 = mul(v7, 40:int32)
+        v11:uint32 = convert(v10)
+        v12:uint32 = mul(v11, 2654435761:uint32)
+        v13:uint32 = div(v12, 1073741824:uint32)
+        v14:uint32 = convert(d2)
+        v15:bool = eq(v13, v14)
+        v16:bool = and(v9, v15)
+        if v16 in turn
+          v17:int64 = turn(d1)
+          bind d4 = v17
+            v18:int64 = mul(d3, grain(32))
+            v19:int64 = add(v18, grain(32))
+            v20:bool = lt(v19, extent(d0, 40))
+            v21:int64 = select(v20, v19, extent(d0, 40))
+            group d0 in v18:v21 step 1 maybe empty
+              v22:float32 = b0[d4]
+              v23:int32 = convert(v22)
+              v24:int32 = mul(v23, 40:int32)
+              v25:bool = lt(v23, 20:int32)
+              compute v22, v24, v25
+              b1[d0 + v24] add<0.0:float32>= v22 if v25 once along(d0)
+""",
+    ),
+    "owners of single elements": (
+        HISTOGRAM,
+        "own 2 32 d0; grid 32 0",
+        """
+groups of 32 threads
+grid d4 in 0:int64:units(2) step 1
+  v0:uint32 = convert(d4)
+  v1:int64 = convert(v0)
+  bind d1 = v1
+    group d0 in 0:int64:extent(d0, 100) step 1 masked maybe empty
+      v2:float32 = b0[d0]
+      v3:int32 = convert(v2)
+      v4:bool = lt(v3, 20:int32)
+      v5:bool = and(tail, v4)
+      v6:uint32 = convert(v3)
+      v7:uint32 = mul(v6, 2654435761:uint32)
+      v8:uint32 = div(v7, 2147483648:uint32)
+      v9:uint32 = convert(d1)
+      v10:bool = eq(v8, v9)
+      v11:bool = and(v5, v10)
+      if v11 in turn
+        v12:int64 = turn(d0)
+        bind d3 = v12
+          if first
+            v13:float32 = b0[d3]
+            v14:int32 = convert(v13)
+            v15:bool = lt(v14, 20:int32)
+            compute v13, v14, v15
+            b1[0 + v14] add<0.0:float32>= v13 if v15 once along()
 """,
     ),
     "running results of a part of a warp": (

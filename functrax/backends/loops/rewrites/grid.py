@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from functools import partial, reduce
 from typing import ClassVar
@@ -62,9 +63,7 @@ class Grid(Rewrite):
         """The tree with one loop over units."""
         b, unit = tree.builder, tree.new_dim()
         loops, body = _parallel(tree.body)
-        units = 1
-        for loop in loops:
-            units *= tree.extents[loop.dim]
+        units = math.prod([loop.end.attr[1] for loop in loops])
         body = changed(body, partial(_once, b, _steps_along(loops, body)))
         rest = self._narrow(b, index(b, unit))
         for loop in loops[:0:-1]:
@@ -88,7 +87,7 @@ def _parallel(body: Body) -> tuple[list[Loop], Body]:
         (loop,) = body
         if type(loop) is not Loop or loop.kind != "parallel" or loop.carries:
             break
-        if not (loop.begin.op == "const" and loop.begin.attr == 0):
+        if not (loop.begin.op == "const" and loop.begin.attr == 0 and loop.end.op == "number"):
             break
         loops.append(loop)
         body = loop.body

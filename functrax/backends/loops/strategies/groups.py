@@ -24,6 +24,7 @@ from functrax.backends.loops.rewrites.combine import Combine
 from functrax.backends.loops.rewrites.grid import Grid, Keep, Share
 from functrax.backends.loops.rewrites.rewrite import Rewrite
 from functrax.backends.loops.strategies.group_scans import scans_of_groups
+from functrax.backends.loops.strategies.group_scatters import owners_of, with_atomic_updates
 from functrax.backends.loops.strategies.group_sizes import group_of_row, keeps_rows
 from functrax.backends.loops.strategies.lanes import (
     choose_vector,
@@ -36,7 +37,10 @@ from functrax.backends.targets import Target
 
 def for_groups(kernel: Kernel, target: Target) -> list[tuple[Kernel, list[Rewrite]]]:
     """The kernels that run one after the other, and what their trees are rewritten by."""
-    scatter_loops(kernel)
+    if any(s.serial for s in kernel.rows):
+        kernel = with_atomic_updates(kernel)
+    if not any(s.atomic for s in kernel.rows):
+        scatter_loops(kernel)
     kernel = merged(kernel)
     kernel.vector = choose_vector(kernel)
     vector_innermost(kernel)
@@ -57,6 +61,8 @@ def _threads(kernel: Kernel, group: int, target: Target) -> list[Rewrite]:
     """The rewrites that give a kernel its threads."""
     kernel.lanes = 1
     wide = math.prod(kernel.extents) > np.iinfo(np.int32).max
+    if kernel.updated and (owned := owners_of(kernel, wide, target)) is not None:
+        return owned
     found: list[Rewrite] = [Grid(group, wide)]
     if group > 1:
         found.append(Share(kernel.inner[-1]))

@@ -29,6 +29,7 @@ _THREAD: Final = Target(
     warp=WARP,
     largest_group=1024,
     row_points=8,
+    busy_threads=1 << 17,
     vector_bytes=4,
     registers=255,
     shuffled_bytes=4,

@@ -88,13 +88,21 @@ def emit_thread(tree: Function, name: str, contract: bool = True) -> DeviceKerne
     others |= {line.partition(" ")[0]: line for line in w.shared}
     block = block_of(tree.group)
     lines = [
-        f'define ptx_kernel void @{name}({", ".join(taken)}) nounwind "nvvm.maxntid"="{block}" {{',
+        f"define ptx_kernel void @{name}({', '.join(taken)}) nounwind {_bounds(block)} {{",
         "entry:",
         body,
         "  ret void",
         "}",
     ]
     return DeviceKernel(name, "\n".join(lines), others, tuple(w.numbers), tree.group)
+
+
+def _bounds(block: int) -> str:
+    """What a kernel says of its launches: how many threads a block has, and that it is enough if
+    one block fits on a multiprocessor.  Where nothing is said of that, NVIDIA's assembler keeps
+    deep loops to 32 registers, and spills others to memory.
+    """
+    return f'"nvvm.maxntid"="{block}" "nvvm.minctasm"="1"'
 
 
 def module(kernels: Sequence[DeviceKernel]) -> str:

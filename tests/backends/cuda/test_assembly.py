@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from tests.backends.cuda.assembler import find
+
 HERE = Path(__file__).parent
-PTXAS = shutil.which("ptxas")
+PTXAS = find()
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(PTXAS is None, reason="no ptxas")
+@pytest.mark.skipif(PTXAS is None, reason="no ptxas: pip install 'functrax[gpu-test]'")
 def test_all_texts_assemble(tmp_path):
     command = [sys.executable, "-m", "pytest", "-q", str(HERE), "-p", "no:cacheprovider"]
     environment = {**os.environ, "FUNCTRAX_TEST_PTX": str(tmp_path)}

@@ -244,15 +244,20 @@ class ThreadStatements(GroupStatements):
             self._loop(loop)
 
     def _unit(self, loop: tree.Loop) -> None:
-        """What is done for the thread's unit, if there is one for it."""
+        """What is done for the thread's unit; a thread that there is none for does nothing at all.
+
+        Not even what is the same for all units: it may read what another thread writes.
+        """
         w = self.writer
         end = self._name(loop.end)
         unit = w.unit()
         inside = w.line(f"icmp slt i64 {unit}, {end}")
-        label = w.open_branch()
+        outermost = w.levels[-1]
+        outermost.lines += [f"  br i1 {inside}, label %unit, label %end", "unit:"]
+        outermost.block = "unit"
         w.define_dim(loop.dim, unit)
         self.write(loop.body)
-        w.close_branch(label, inside)
+        outermost.lines += ["  br label %end", "end:"]
 
     def _together_running(self, running: tree.Running) -> None:
         if self.in_step == len(self.writer.levels) - 1:

@@ -45,6 +45,21 @@ def collatz(n: Any) -> Any:
     return lax.while_loop(lambda s: s[0] != 1, body, (n, 0))[1]
 
 
+def loop_of_the_host(x: Any) -> Any:
+    """A loop that is no kernel; its number is written over, by one thread of a block."""
+
+    def body(state: Any) -> Any:
+        n, value = state
+        n = functrax.pure_callback(lambda n: np.int32(n + 1), type_of(n), n)
+        return n, jnp.sin(value) + n.astype(jnp.float32)
+
+    return lax.while_loop(lambda s: s[0] < 5, body, (jnp.int32(0), x))[1]
+
+
+def type_of(x: Any) -> functrax.ShapeDtypeStruct:
+    return functrax.ShapeDtypeStruct(x.shape, x.dtype)
+
+
 PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "map": (lambda x: jnp.tanh(x) * 2 + jnp.exp(-x * x), (X,)),
     "softmax of a warp's rows": (lambda x: functrax.nn.softmax(x), (X,)),
@@ -66,6 +81,7 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "bfloat16": (lambda x: x.astype(jnp.bfloat16) + 1, (X,)),
     "integers": (lambda x: x.astype(np.int32) // 3 + (x.astype(np.int32) % 5), (X * 100,)),
     "scan": (lambda x: lax.scan(lambda c, r: (c * 0.5 + r, c.sum()), x[0], x), (X,)),
+    "while on the host": (loop_of_the_host, (np.float32(2),)),
     "while": (collatz, (np.int32(27),)),
     "cond": (lambda x: lax.cond(x[0, 0] > 100, jnp.sin, jnp.square, x), (X,)),
     "gradient": (functrax.grad(lambda x: (jnp.sin(x) @ jnp.cos(x).T).sum()), (X,)),

@@ -144,7 +144,7 @@ class _Interpreter(Visitor):
             return np.asarray(operands[0][attr]) if operands[0].ndim else operands[0]
         if node.op == "dot":
             return _product_added(attr, np.zeros((), dtype), *operands).astype(dtype)
-        if node.op == "first":  # one thread does the steps of all
+        if node.op in ("first", "aligned"):  # one thread does the steps of all
             return np.asarray(True)
         if node.op in ("together", "turn"):
             return np.asarray(operands[0 if attr is None else attr[1]])

@@ -229,6 +229,6 @@ def _attribute(op: str, text: str) -> Any:
         return tuple([number(x) for x in parts])
     if op == "dot":
         return tuple(parts)
-    if op == "permute":
+    if op in ("permute", "aligned"):
         return tuple(map(int, parts))
     return int(parts[0])

@@ -13,7 +13,8 @@ are one object.  Their leaves are:
 - ``acc``, ``result``: what a loop carries, in a step and after the last one, and what a
   :class:`Let` names;
 - ``tail``: whether a lane is inside the vector loop around it, or a thread inside the loop of its
-  group; ``first``: whether the thread is the first one of its group;
+  group; ``first``: whether the thread is the first one of its group; ``aligned``: whether some
+  arrays, which attr has, begin at a multiple of the longest access of a thread;
 - ``line``: attr ``(buffer, address, dim)``, operand an index of that dim: the first index from it
   on at whose address a cache line begins; ``units``: the first unit of the launch, and their end.
 
@@ -73,7 +74,7 @@ class Loop:
       kind: ``"parallel"``, whose steps do not depend on one another; ``"serial"``; ``"threads"``,
         which threads share; ``"vector"``, whose steps are of ``step`` neighbouring points at once;
         ``"grid"``, each of whose steps a group of threads does; ``"group"``, which the threads of a
-        group share.
+        group share; ``"wide"``, whose few steps are written out, with one access of memory for all.
       dim: whose index it steps.
       begin: the first index.
       end: where the indices end.

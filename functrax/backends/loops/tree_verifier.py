@@ -42,7 +42,7 @@ _CARRYING: Final = ("serial", "vector", "group")
 _ANY: Final = (-(1 << 62), 1 << 62)
 _LEAVES: Final = frozenset(("acc", "result"))
 #: Kinds of loops.
-KINDS: Final = ("parallel", "serial", "threads", "vector", "grid", "group")
+KINDS: Final = ("parallel", "serial", "threads", "vector", "grid", "group", "wide")
 
 
 def verify(function: Function) -> None:

@@ -77,7 +77,7 @@ def emit_thread(tree: Function, name: str, contract: bool = True) -> DeviceKerne
                 fix="report this: the compiler made a kernel of a CPU for a GPU",
             )
         access = "" if operand.written or operand.alias is not None else "readonly "
-        taken.append(f"ptr addrspace(1) {access}align 16 %a{n}")
+        taken.append(f"ptr addrspace(1) {access}%a{n}")
         w.header.append(f"  %b{n} = addrspacecast ptr addrspace(1) %a{n} to ptr")
     ThreadStatements(w, memory, tiles, nodes, stores).write(tree.body)
     taken.append(f"ptr byval([{max(len(w.numbers), 1)} x i64]) align 8 %numbers")

@@ -24,6 +24,8 @@ from functrax.backends.llvm.writer import Writer
 from functrax.backends.loops import tree
 from functrax.backends.ptx.group_loops import GroupStatements
 from functrax.backends.ptx.group_scans import GroupScans
+from functrax.backends.ptx.wide_loops import WideLoops
+from functrax.backends.targets import target
 from functrax.backends.targets.nvptx import WARP
 from functrax.core.prims.lowered_reductions import Reduction
 from functrax.core.scalars.scalar import Scalar
@@ -111,6 +113,8 @@ class ThreadNodes(Nodes):
     def _compute(self, node: Scalar) -> None:
         if node.op == "together":
             self._together(node)
+        elif node.op == "aligned":
+            self._aligned(node)
         elif node.op == "turn":
             found = self.shuffled(node.args[0], "idx", self.turn)
             w = self.writer
@@ -120,6 +124,14 @@ class ThreadNodes(Nodes):
             w.know(id(node), w.line(f"icmp eq i32 {w.of_thread('member')}, 0", 0), False, 0)
         else:
             super()._compute(node)
+
+    def _aligned(self, node: Scalar) -> None:
+        w, together = self.writer, "0"
+        for buffer in node.attr:
+            place = w.line(f"ptrtoint ptr %b{buffer} to i64", 0)
+            together = w.line(f"or i64 {together}, {place}", 0)
+        low = w.line(f"and i64 {together}, {target().access_bytes - 1}", 0)
+        w.know(id(node), w.line(f"icmp eq i64 {low}, 0", 0), False, 0)
 
     # ---- what threads put together --------------------------------------------------------------
 
@@ -240,6 +252,8 @@ class ThreadStatements(GroupStatements):
             self._unit(loop)
         elif loop.kind == "group":
             self._group_loop(loop)
+        elif loop.kind == "wide":
+            WideLoops(self).write(loop)
         else:
             self._loop(loop)
 

@@ -20,7 +20,7 @@ INSTRUCTIONS: Final = frozenset(
         *("and", "or", "xor", "shl", "lshr", "ashr"),
         *("fadd", "fsub", "fmul", "fdiv", "fneg", "fcmp"),
         *("select", "phi", "br", "ret", "call", "load", "store", "atomicrmw"),
-        *("getelementptr", "addrspacecast", "bitcast"),
+        *("getelementptr", "addrspacecast", "bitcast", "ptrtoint"),
         *("trunc", "zext", "sext", "fptrunc", "fpext", "fptosi", "fptoui", "sitofp", "uitofp"),
         *("extractelement", "insertelement", "shufflevector", "extractvalue", "insertvalue"),
     ]

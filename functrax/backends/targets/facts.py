@@ -60,6 +60,7 @@ class Target:
       largest_group: how many threads a group has at most.
       row_points: how many points of a long row each thread of a group has at least.
       busy_threads: how many threads keep a GPU busy.
+      access_bytes: the most bytes that a thread reads or writes at once.
       vector_bytes: bytes of a vector register.
       registers: how many vector registers there are.
       shuffled_bytes: bytes of the parts of a vector register inside which elements change places in
@@ -160,6 +161,7 @@ class Target:
     largest_group: int = 0
     row_points: int = 0
     busy_threads: int = 0
+    access_bytes: int = 0
     vector_bytes: int = 16
     registers: int = 16
     shuffled_bytes: int = 16

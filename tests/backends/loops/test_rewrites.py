@@ -91,6 +91,15 @@ HISTOGRAM = (
     b1[0 + v1] add<0.0:float32>= v0 if v2 once along()
 """
 )
+COPY = (
+    HEAD.format(extents="70")
+    + """
+  parallel d0 in 0:int64:extent(d0, 70) step 1
+    v0:float32 = b0[d0]
+    v1:float32 = add(v0, v0)
+    b1[d0] = v1
+"""
+)
 #: What is rewritten, the schedule, and the statements that come out.
 CASES = {
     "lanes": (
@@ -408,6 +417,36 @@ grid d2 in 0:int64:units(3) step 1
     if first
       v10:float32 = convert(r9)
       b1[d0] = v10
+""",
+    ),
+    "points of whole accesses": (
+        COPY,
+        "points 4 d0; grid 1 0",
+        """
+groups of 1 threads
+grid d2 in 0:int64:units(18) step 1
+  v0:uint32 = convert(d2)
+  v1:int64 = convert(v0)
+  bind d1 = v1
+    v2:bool = aligned[0; 1]()
+    v3:int64 = mul(d1, points(4))
+    v4:int64 = add(v3, points(4))
+    v5:bool = le(v4, extent(d0, 70))
+    v6:bool = and(v2, v5)
+    if v6
+      v7:bool = lt(v4, extent(d0, 70))
+      v8:int64 = select(v7, v4, extent(d0, 70))
+      wide d0 in v3:v8 step 1
+        v9:float32 = b0[d0]
+        v10:float32 = add(v9, v9)
+        b1[d0] = v10
+    else
+      v7:bool = lt(v4, extent(d0, 70))
+      v8:int64 = select(v7, v4, extent(d0, 70))
+      serial d0 in v3:v8 step 1
+        v9:float32 = b0[d0]
+        v10:float32 = add(v9, v9)
+        b1[d0] = v10
 """,
     ),
     "owners of elements": (

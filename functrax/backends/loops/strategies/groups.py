@@ -22,7 +22,9 @@ from functrax.backends.kernels.ir import Kernel
 from functrax.backends.kernels.merge import merged
 from functrax.backends.loops.rewrites.combine import Combine
 from functrax.backends.loops.rewrites.grid import Grid, Keep, Share
+from functrax.backends.loops.rewrites.points import Points
 from functrax.backends.loops.rewrites.rewrite import Rewrite
+from functrax.backends.loops.strategies.group_points import points_at_once
 from functrax.backends.loops.strategies.group_scans import scans_of_groups
 from functrax.backends.loops.strategies.group_scatters import owners_of, with_atomic_updates
 from functrax.backends.loops.strategies.group_sizes import group_of_row, keeps_rows
@@ -63,7 +65,9 @@ def _threads(kernel: Kernel, group: int, target: Target) -> list[Rewrite]:
     wide = math.prod(kernel.extents) > np.iinfo(np.int32).max
     if kernel.updated and (owned := owners_of(kernel, wide, target)) is not None:
         return owned
-    found: list[Rewrite] = [Grid(group, wide)]
+    count = points_at_once(kernel, target)
+    found: list[Rewrite] = [Points(count, kernel.outer[-1])] if count > 1 else []
+    found.append(Grid(group, wide))
     if group > 1:
         found.append(Share(kernel.inner[-1]))
         if keeps_rows(kernel, group, target):

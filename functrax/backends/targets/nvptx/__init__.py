@@ -30,6 +30,7 @@ _THREAD: Final = Target(
     largest_group=1024,
     row_points=8,
     busy_threads=1 << 17,
+    access_bytes=16,
     vector_bytes=4,
     registers=255,
     shuffled_bytes=4,

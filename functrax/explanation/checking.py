@@ -17,17 +17,17 @@ from functrax.backends.compilation import pipeline
 from functrax.backends.compilation.assembly import Work
 from functrax.backends.compilation.bisection import first_wrong_rewrite
 from functrax.backends.compilation.codegen import SCHEDULE
-from functrax.backends.compilation.compiler import CompiledProgram, compile_program
+from functrax.backends.compilation.compiler import CompiledProgram
 from functrax.backends.compilation.provenance import Members
 from functrax.backends.executables.program import Instruction
-from functrax.backends.runtime.choice import CURRENT, load
-from functrax.backends.runtime.executor import Executable
+from functrax.backends.targets import Target
 from functrax.core.errors.typed import MiscompilationError
 from functrax.core.ir.jaxpr import Eqn, Jaxpr, Var
 from functrax.core.ir.printing import eqn_text
 from functrax.core.options.config import Override
 from functrax.core.records import record
 from functrax.explanation.agreement import Judge, Mismatch, run_reference
+from functrax.explanation.running import compiled_alone, executables
 
 #: How often a kernel in a loop is compared.
 _MOST_RUNS = 16
@@ -77,9 +77,8 @@ def checked(name: str, compiled: CompiledProgram, values: Sequence[Any]) -> Chec
         if found is not None:
             raise _wrong_pass(name, stage.name, judge, found)
     kernels = _KernelChecks(compiled)
-    results = Executable(compiled.program, kernels)(values)
-    for runtime, outs in (("python", results), (CURRENT.name, load(compiled.program)(values))):
-        found = judge.mismatch(outs)
+    for runtime, run in executables(compiled, kernels).items():
+        found = judge.mismatch(run(values))
         if found is not None:
             raise _wrong_program(name, runtime, found)
     return CheckReport(
@@ -123,6 +122,7 @@ class _KernelChecks:
     """
 
     def __init__(self, compiled: CompiledProgram) -> None:
+        self._target = compiled.target
         self._members = Members(compiled.stages)
         works = [w for w in compiled.works if w.code is not None]
         self._works: dict[int, list[Work]] = {}
@@ -165,7 +165,7 @@ class _KernelChecks:
         if found is None:
             return
         members = self._members.of(eqn)
-        culprit, limit = _first_wrong_rewrite(work, alone, list(given.values()))
+        culprit, limit = _first_wrong_rewrite(work, alone, list(given.values()), self._target)
         raise MiscompilationError(
             f"check: the kernel {_title(eqn)} computes something else than its equations",
             got="\n".join([str(found), culprit, *map(_line, members)]),
@@ -175,14 +175,16 @@ class _KernelChecks:
         )
 
 
-def _first_wrong_rewrite(work: Work, alone: Jaxpr, values: list[Any]) -> tuple[str, str]:
+def _first_wrong_rewrite(
+    work: Work, alone: Jaxpr, values: list[Any], target: Target
+) -> tuple[str, str]:
     """What makes a kernel wrong: a rewrite of its loops, or all that comes before and after."""
     kernels = [] if work.code is None else [code.kernel for code in work.code.kernels]
     most = max([len(kernel.schedule) for kernel in kernels], default=0)
     judge = Judge(alone, values)
     for limit in range(most + 1):
         with Override("opt_limit", f"{SCHEDULE.name}={limit}"):
-            results = load(compile_program(alone).program)(values)
+            results = compiled_alone(alone, target)(values)
         if judge.mismatch(results) is None:
             continue
         if limit == 0:

@@ -13,17 +13,19 @@ import ctypes
 import dataclasses
 import statistics
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import numpy as np
 
-from functrax.backends.executables.program import HostCall, Instruction, Launch
+from functrax.backends.executables.program import HostCall, Instruction, Launch, all_programs
 from functrax.backends.kernels.ir import Kernel
 from functrax.backends.runtime.executor import Executable, bound_kernel
 from functrax.backends.threads import thread_pool
 from functrax.core.options.config import flushes_subnormals
 from functrax.explanation.record import Explanation, KernelFacts, Measurement
+from functrax.explanation.running import device_executable
 
 #: Launches of one instruction: at least, at most, and when the seconds have been spent.
 _LEAST, _MOST, _SECONDS = 3, 25, 0.05
@@ -42,12 +44,48 @@ def measured(explanation: Explanation, values: Sequence[Any]) -> Explanation:
       explanation: of the program.
       values: a raw value for each input.
     """
+    if explanation.compiled.target.warp:
+        return _measured_on_device(explanation, values)
     stopwatch = _Stopwatch(explanation.kernels)
     Executable(explanation.program, stopwatch)(values)
     kernels = tuple(
         dataclasses.replace(k, measured=stopwatch.measurement(k)) for k in explanation.kernels
     )
     return dataclasses.replace(explanation, kernels=kernels, timeline=tuple(stopwatch.timeline))
+
+
+def _measured_on_device(explanation: Explanation, values: Sequence[Any]) -> Explanation:
+    """The same of a program of a GPU, which runs several times; each instruction is waited for."""
+    executable = device_executable(explanation.compiled)
+    executable(values)  # loads its kernels
+    kernel_of = {id(x): k.number for k in explanation.kernels for x in k.instructions}
+    programs = all_programs(explanation.program)
+    times: dict[int, list[float]] = {}
+    timeline: list[int] = []
+    launched: Counter[int] = Counter()
+    runs, begin = 0, time.perf_counter()
+    while runs < _LEAST or (runs < _MOST and time.perf_counter() - begin < _SECONDS):
+        _, events = executable.profile(values)
+        runs += 1
+        for number, place, start, end in events:
+            x = programs[number].instructions[place]
+            if id(x) in kernel_of:
+                times.setdefault(id(x), []).append((end - start) / 1e9)
+                if runs == 1:
+                    launched[id(x)] += 1
+                    timeline.append(kernel_of[id(x)])
+
+    def measurement(kernel: KernelFacts) -> Measurement | None:
+        known = [x for x in kernel.instructions if id(x) in times]
+        if not known:
+            return None
+        return Measurement(
+            sum(statistics.median(times[id(x)]) for x in known), launched[id(known[-1])]
+        )
+
+    kernels = tuple(dataclasses.replace(k, measured=measurement(k)) for k in explanation.kernels)
+    shown = tuple(timeline[:_LONGEST_TIMELINE])
+    return dataclasses.replace(explanation, kernels=kernels, timeline=shown)
 
 
 class _Stopwatch:

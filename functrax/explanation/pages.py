@@ -29,6 +29,8 @@ def explanation_html(e: Explanation) -> str:
         if kernel.codes:
             parts.append(_folded(f"loops of #{kernel.number} {kernel.name}", kernel.loops))
             parts.append(_folded(f"LLVM IR of #{kernel.number} {kernel.name}", kernel.llvm))
+            if e.compiled.target.warp:
+                parts.append(_folded(f"PTX of #{kernel.number} {kernel.name}", kernel.assembly))
     return "\n".join([*parts, "</div>"])
 
 

@@ -131,8 +131,11 @@ class KernelFacts:
 
     @property
     def predicted(self) -> float | None:
-        """Seconds of one launch on one thread, by the model of cost; None of a call."""
-        if not self.codes:
+        """Seconds of one launch on one thread, by the model of cost.
+
+        None of a call, and of a kernel of a GPU, which the model knows nothing of.
+        """
+        if not self.codes or isinstance(self.codes[0], DeviceKernelCode):
             return None
         nanoseconds = float(sum(instruction_cost(x) for x in self.instructions))
         copies = [

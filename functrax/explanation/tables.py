@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from functrax.backends.targets import target
+from functrax.explanation.gpu_launches import GpuLaunch, launches_of
 from functrax.explanation.record import Explanation, KernelFacts, ProgramLevel, Recomputed
 
 _MOST_LINES = 3  # of the user's program, for each kernel
@@ -13,6 +13,9 @@ _MOST_LINES = 3  # of the user's program, for each kernel
 def explanation_text(e: Explanation) -> str:
     """The tables of an explanation: kernels, edges, refusals, memory, compilation."""
     parts = [_head(e), _kernel_table(e)]
+    launches = launches_of(e)
+    if launches:
+        parts.append(_launch_table(launches))
     if e.edges:
         parts.append(_edge_table(e))
     if any(k.recomputed for k in e.kernels):
@@ -45,7 +48,9 @@ def _kernel_table(e: Explanation) -> str:
     measured, stages = any(k.measured for k in e.kernels), bool(e.bytes_staged)
     head = ["#", "kernel", "eqns", "calls", "reads", "writes", "flop"]
     head[-1:-1] = ["stages"] if stages else []
-    head += ["predicted", "time", "GB/s", "GFLOP/s"] if measured else []
+    predicts = any(k.predicted is not None for k in e.kernels)
+    rates = [*(["predicted"] if predicts else []), "time", "GB/s", "GFLOP/s"]
+    head += rates if measured else []
     rows = [[*head, "lines"]]
     for k in e.kernels:
         calls = "?" if k.calls is None else str(k.calls)
@@ -61,9 +66,23 @@ def _kernel_table(e: Explanation) -> str:
             *([size(k.bytes_staged)] if stages else []),
             flop,
         ]
-        row += _rates(k) if measured else []
+        row += _rates(k)[-len(rates) :] if measured else []
         rows.append([*row, _lines(k)])
     return table(rows, left={1, len(rows[0]) - 1})
+
+
+def _launch_table(launches: Sequence[GpuLaunch]) -> str:
+    """What is launched on a GPU; what is not known there is left out."""
+    head = ["#", "grid", "block", "unit", "shared"]
+    known = all(x.registers is not None for x in launches)
+    rows = [[*head, *(["registers", "local", "occupancy"] if known else []), "function"]]
+    for x in launches:
+        unit = "thread" if x.group == 1 else f"{x.group} threads"
+        row = [str(x.number), str(x.grid), str(x.block), unit, size(x.shared)]
+        if known:
+            row += [f"{x.registers}", size(x.local or 0), f"{x.occupancy or 0:.0%}"]
+        rows.append([*row, x.name])
+    return table(rows, left={len(rows[0]) - 1})
 
 
 def _inside(level: ProgramLevel) -> str:
@@ -127,8 +146,13 @@ def compile_text(e: Explanation) -> str:
     words = {"llvm": "compiled by LLVM", "memory": "found in memory", "disk": "found on disk"}
     origins = [f"{e.origins[o]} {text}" for o, text in words.items() if e.origins.get(o)]
     total = sum(e.compile_ms.values())
-    here = target()
-    processor = f"vectors of {here.vector_bytes} bytes, second cache of {size(here.second_cache)}"
+    made_for = e.compiled.target
+    processor = (
+        f"{made_for.name}, warps of {made_for.warp} threads"
+        if made_for.warp
+        else f"vectors of {made_for.vector_bytes} bytes, "
+        f"second cache of {size(made_for.second_cache)}"
+    )
     return (
         f"compilation: {total:.2f} ms ({times})\n"
         f"machine code: {', '.join(origins) or 'none'}; for {processor}"

@@ -19,6 +19,7 @@ from functrax.backends.compilation.stage import CompiledStages, as_pass, run_sta
 from functrax.backends.compile_log import CompileLog, logged
 from functrax.backends.executables.program import Instruction, RuntimeProgram, Slot
 from functrax.backends.kernels.refusal import Refusal
+from functrax.backends.targets import Target, target
 from functrax.core.ir.jaxpr import Eqn, Jaxpr
 from functrax.core.options import option_text
 from functrax.core.options.config import state as options
@@ -35,6 +36,7 @@ class CompiledProgram:
       works: how each equation is computed that is no control flow, in order.
       log: what the compiler did, and when.
       refused: groups, contractions and loops that are no kernel, with the reasons.
+      target: what it was compiled for.
     """
 
     stages: CompiledStages
@@ -42,6 +44,7 @@ class CompiledProgram:
     works: tuple[Work, ...]
     log: CompileLog
     refused: tuple[tuple[Eqn, Refusal], ...]
+    target: Target
 
 
 def compile_program(jaxpr: Jaxpr, guarded: bool = False) -> CompiledProgram:
@@ -58,7 +61,8 @@ def compile_program(jaxpr: Jaxpr, guarded: bool = False) -> CompiledProgram:
         if 0 < budget < program.peak:
             stages, assembly, program = _within(budget, stages, assembly, program)
     refused = assembly.codes.refused()
-    compiled = CompiledProgram(stages, program, tuple(assembly.works), log, refused)
+    works = tuple(assembly.works)
+    compiled = CompiledProgram(stages, program, works, log, refused, target())
     _records[program] = weakref.ref(compiled)
     return compiled
 

@@ -12,7 +12,27 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from functrax.core.records import record
+
 Bytes: TypeAlias = NDArray[np.uint8]
+
+
+@record
+class KernelUsage:
+    """What a kernel takes of a multiprocessor.
+
+    Args:
+      shared: bytes that a block shares.
+      registers: of a thread; None where nobody has assembled the kernel.
+      local: bytes of memory that a thread has of its own, spilled registers among them; None as
+        before.
+      occupancy: the share of a multiprocessor's threads that can be there at once; None as before.
+    """
+
+    shared: int
+    registers: int | None = None
+    local: int | None = None
+    occupancy: float | None = None
 
 
 class Driver(ABC):
@@ -51,6 +71,10 @@ class Driver(ABC):
         """Copy bytes from one place of the device to another."""
 
     @abstractmethod
+    def synchronize(self) -> None:
+        """Wait until the work that was asked for before is done."""
+
+    @abstractmethod
     def load(self, ptx: str, name: str) -> Any:
         """A kernel of a module, ready to be launched."""
 
@@ -71,4 +95,13 @@ class Driver(ABC):
           block: how many threads each has.
           addresses: of the arrays.
           numbers: the run-time arguments.
+        """
+
+    @abstractmethod
+    def usage(self, kernel: Any, block: int) -> KernelUsage:
+        """What a kernel takes of a multiprocessor, as far as it is known.
+
+        Args:
+          kernel: what :meth:`load` gave.
+          block: how many threads a block has.
         """

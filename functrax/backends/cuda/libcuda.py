@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from functrax.backends.cuda.driver import Bytes, Driver
+from functrax.backends.cuda.driver import Bytes, Driver, KernelUsage
 
 _I: Final = ctypes.c_int
 _U: Final = ctypes.c_uint
@@ -39,11 +39,16 @@ SIGNATURES: Final[dict[str, tuple[Any, ...]]] = {
     "cuMemcpyDtoD_v2": (_PLACE, _PLACE, _SIZE),
     "cuModuleLoadData": (ctypes.POINTER(_P), ctypes.c_char_p),
     "cuModuleGetFunction": (ctypes.POINTER(_P), _P, ctypes.c_char_p),
+    "cuFuncGetAttribute": (ctypes.POINTER(_I), _I, _P),
+    "cuOccupancyMaxActiveBlocksPerMultiprocessor": (ctypes.POINTER(_I), _P, _I, _SIZE),
+    "cuCtxSynchronize": (),
     "cuLaunchKernel": (_P, *(_U,) * 7, _P, ctypes.POINTER(_P), ctypes.POINTER(_P)),
 }
 _OUT_OF_MEMORY: Final = 2
-#: The numbers of attributes: the compute capability.
-_MAJOR, _MINOR = 75, 76
+#: The numbers of attributes of a device: the compute capability, threads of a multiprocessor.
+_MAJOR, _MINOR, _MOST_THREADS = 75, 76, 39
+#: The numbers of attributes of a kernel.
+_SHARED, _LOCAL, _REGISTERS = 1, 3, 4
 
 
 class LibCuda(Driver):
@@ -78,6 +83,7 @@ class LibCuda(Driver):
         self._call("cuDeviceGetName", text, len(text), device)
         self.name = text.value.decode()
         major, minor = (self._attribute(x, device) for x in (_MAJOR, _MINOR))
+        self._most_threads = self._attribute(_MOST_THREADS, device)
         self.capability = 10 * major + minor
         #: What was loaded, by the texts; it stays as long as the process.
         self._modules: dict[str, Any] = {}
@@ -131,6 +137,23 @@ class LibCuda(Driver):
     def copy(self, target: int, source: int, nbytes: int) -> None:
         self._here()
         self._call("cuMemcpyDtoD_v2", target, source, nbytes)
+
+    def synchronize(self) -> None:
+        self._here()
+        self._call("cuCtxSynchronize")
+
+    def usage(self, kernel: Any, block: int) -> KernelUsage:
+        self._here()
+        found = []
+        for which in (_SHARED, _REGISTERS, _LOCAL):
+            number = _I()
+            self._call("cuFuncGetAttribute", ctypes.byref(number), which, kernel)
+            found.append(number.value)
+        blocks = _I()
+        name = "cuOccupancyMaxActiveBlocksPerMultiprocessor"
+        self._call(name, ctypes.byref(blocks), kernel, block, 0)
+        shared, registers, local = found
+        return KernelUsage(shared, registers, local, blocks.value * block / self._most_threads)
 
     def load(self, ptx: str, name: str) -> Any:
         self._here()

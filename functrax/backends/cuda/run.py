@@ -9,6 +9,7 @@ Start at :class:`DeviceExecutable`.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,10 +17,11 @@ import numpy as np
 
 from functrax.backends.cuda.array import Allocation, DeviceArray
 from functrax.backends.cuda.driver import Driver
-from functrax.backends.executables.program import HostCall, RuntimeProgram, Slot
+from functrax.backends.executables.program import HostCall, Instruction, RuntimeProgram, Slot
 from functrax.backends.executables.program_inputs import adapter, dense_array, input_count_error
 from functrax.backends.ptx.code import DeviceCode
-from functrax.backends.runtime.executor import Frame, ProgramRun
+from functrax.backends.runtime.executor import Frame, Observer, ProgramRun
+from functrax.core.events.recorder import Event, recorder
 
 Array = np.ndarray[Any, Any]
 
@@ -30,10 +32,13 @@ class DeviceExecutable:
     Args:
       program: the program.
       driver: of the device that it runs on.
+      observer: looks at each instruction, those of loops and branches included.
     """
 
-    def __init__(self, program: RuntimeProgram, driver: Driver) -> None:
-        self.program, self.driver = program, driver
+    def __init__(
+        self, program: RuntimeProgram, driver: Driver, observer: Observer | None = None
+    ) -> None:
+        self.program, self.driver, self.observer = program, driver, observer
         #: Constants of the program and of those inside it, on the device.
         self.constants: dict[int, DeviceArray] = {}
         #: Kernels that were loaded, by their code.
@@ -52,6 +57,26 @@ class DeviceExecutable:
         Raises:
           ArgumentError: if a value is not of the input's shape and dtype.
         """
+        if not recorder.on:
+            return self._run(values, donated, None)
+        begin, events = time.perf_counter_ns(), list[Event]()
+        try:
+            return self._run(values, donated, events)
+        finally:
+            recorder.add_run(self.program, begin, events)
+
+    def profile(self, values: Sequence[Any]) -> tuple[list[Any], list[Event]]:
+        """Run the program, and tell when each instruction ran; each waits for the one before.
+
+        Returns:
+          What the CPU's executor does.
+        """
+        events: list[Event] = []
+        return self._run(values, (), events), events
+
+    def _run(
+        self, values: Sequence[Any], donated: Sequence[int], events: list[Event] | None
+    ) -> list[Any]:
         program, driver = self.program, self.driver
         if len(values) != len(program.inputs):
             raise input_count_error(program.name, len(program.inputs), len(values))
@@ -75,7 +100,7 @@ class DeviceExecutable:
                 results.append(DeviceArray(driver, slot.shape, slot.dtype))
                 frame[place] = results[-1].address
         arena = Allocation(driver, program.arena, "temporaries") if program.arena else None
-        run = DeviceRun(self, (arena, inputs, results))
+        run = DeviceRun(self, (arena, inputs, results), events)
         run.prepare(program, frame, arena.address if arena else 0)
         run.program(program, frame)
         for number in donated:
@@ -109,8 +134,10 @@ class DeviceRun(ProgramRun):
 
     __slots__ = ("_device", "_of")
 
-    def __init__(self, executable: DeviceExecutable, owner: Any) -> None:
-        super().__init__(owner, executable.program, None, None)
+    def __init__(
+        self, executable: DeviceExecutable, owner: Any, events: list[Event] | None
+    ) -> None:
+        super().__init__(owner, executable.program, events, executable.observer)
         self._of = executable
         self._device = executable.driver
 
@@ -135,6 +162,25 @@ class DeviceRun(ProgramRun):
             numbers = np.asarray(x.params or (0,), np.int64)
             kernel = self._of.kernel(code)
             self._device.launch(kernel, code.grid(x.units), code.block, places, numbers)
+
+    def _instruction(self, x: Instruction, slots: Sequence[Slot], frame: Frame, place: int) -> None:
+        super()._instruction(x, slots, frame, place)
+        if self._events is not None:  # who looks at the time wants it to be done
+            self._device.synchronize()
+
+    def _observed(
+        self, observer: Observer, x: Instruction, slots: Sequence[Slot], frame: Frame, place: int
+    ) -> None:
+        """Let somebody look at an instruction, who gets copies of what it reads and writes."""
+        inputs = [self._read(frame[s], slots[s].shape, slots[s].dtype) for s in x.inputs]
+        outputs = [np.empty(slots[s].shape, slots[s].dtype) for s in x.outputs]
+
+        def run() -> None:
+            self._instruction(x, slots, frame, place)
+            for s, array in zip(x.outputs, outputs, strict=True):
+                array[...] = self._read(frame[s], array.shape, array.dtype)
+
+        observer(x, inputs, outputs, run)
 
     def host_call(self, x: HostCall, slots: Sequence[Slot], frame: Frame) -> None:
         inputs = [self._read(frame[s], slots[s].shape, slots[s].dtype) for s in x.inputs]

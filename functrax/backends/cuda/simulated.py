@@ -8,7 +8,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from functrax.backends.cuda.driver import Bytes, Driver
+from functrax.backends.cuda.driver import Bytes, Driver, KernelUsage
 from functrax.backends.cuda.simulator.launch import launch
 from functrax.backends.cuda.simulator.memory import DeviceMemory
 from functrax.backends.cuda.simulator.module import Module, PtxKernel
@@ -40,6 +40,9 @@ class SimulatedDriver(Driver):
     def copy(self, target: int, source: int, nbytes: int) -> None:
         self.memory.write(target, np.frombuffer(self.memory.read(source, nbytes), np.uint8))
 
+    def synchronize(self) -> None:
+        """Work is done when it is asked for."""
+
     def load(self, ptx: str, name: str) -> PtxKernel:
         module = self._modules.get(ptx)
         if module is None:
@@ -55,3 +58,6 @@ class SimulatedDriver(Driver):
         numbers: NDArray[np.int64],
     ) -> None:
         launch(kernel, (grid, 1, 1), (block, 1, 1), [*addresses, numbers], self.memory)
+
+    def usage(self, kernel: PtxKernel, block: int) -> KernelUsage:
+        return KernelUsage(kernel.shared_bytes)

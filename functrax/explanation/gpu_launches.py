@@ -1,0 +1,65 @@
+"""How the kernels of a program are launched on a GPU, and what they take there.
+
+Start at :func:`launches_of`.
+"""
+
+from __future__ import annotations
+
+from functrax.backends.compilation.codegen import DeviceKernelCode
+from functrax.core.records import record
+from functrax.explanation.record import Explanation
+
+
+@record
+class GpuLaunch:
+    """One kernel of a program on a GPU.
+
+    Args:
+      number: of the :class:`KernelFacts` that it is a part of.
+      name: of its function, as NVIDIA's tools show it.
+      grid: how many blocks.
+      block: how many threads each has.
+      group: how many threads share a unit of work.
+      shared: bytes that a block shares.
+      registers: of a thread; None where only a driver of a GPU could tell.
+      local: bytes of memory that a thread has of its own; None as before.
+      occupancy: the share of a multiprocessor's threads that can be there at once; None as before.
+    """
+
+    number: int
+    name: str
+    grid: int
+    block: int
+    group: int
+    shared: int
+    registers: int | None
+    local: int | None
+    occupancy: float | None
+
+
+def launches_of(e: Explanation) -> tuple[GpuLaunch, ...]:
+    """The launches of a program that was compiled for a GPU; none of another one."""
+    if not e.compiled.target.warp:
+        return ()
+    from functrax.backends.cuda.choice import driver  # which only programs of a GPU need
+
+    found = []
+    for kernel in e.kernels:
+        for x in kernel.codes:
+            assert isinstance(x, DeviceKernelCode), "it was compiled for a GPU"
+            code = x.code
+            usage = driver().usage(driver().load(code.ptx, code.name), code.block)
+            found.append(
+                GpuLaunch(
+                    kernel.number,
+                    code.name,
+                    code.grid(x.units),
+                    code.block,
+                    code.group,
+                    usage.shared,
+                    usage.registers,
+                    usage.local,
+                    usage.occupancy,
+                )
+            )
+    return tuple(found)

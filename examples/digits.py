@@ -1,6 +1,6 @@
 """Classify handwritten digits with a network, its gradient, and Adam.
 
-    python examples/digits.py [--epochs 40] [--seed 0] [--out examples/output]
+    python examples/digits.py [--epochs 40] [--seed 0] [--out examples/output] [--device cuda]
 
 A network with two hidden layers, 64-128-64-10, learns scikit-learn's 1797 digits of 8×8 pixels.
 Parameters are a list of dictionaries; ``value_and_grad`` differentiates by them, ``tree.map``
@@ -33,6 +33,7 @@ BATCH = 64
 RATE = 3e-3  # Adam's, of the first epoch; it falls linearly
 NOISE = 0.2  # added to the pixels of each step's images, so that the network learns no single one
 REQUIRED_ACCURACY = 0.97
+BACKENDS = {"cpu": "llvm", "cuda": "cuda"}
 
 
 # ---- the model ----------------------------------------------------------------------------------
@@ -111,10 +112,11 @@ class Data(NamedTuple):
     test_labels: np.ndarray
 
 
-def load(seed):
+def load(seed, count=None):
+    """The first ``count`` digits, or all, a fifth of them for tests."""
     digits = load_digits()
-    images = (digits.data / 16).astype(np.float32)
-    labels = digits.target.astype(np.int32)
+    images = (digits.data[:count] / 16).astype(np.float32)
+    labels = digits.target[:count].astype(np.int32)
     return Data(
         *train_test_split(images, labels, test_size=0.2, random_state=seed, stratify=labels)
     )
@@ -216,10 +218,14 @@ def main(arguments=None):
     parser.add_argument("--epochs", type=int, default=40)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "output")
+    parser.add_argument("--images", type=int, help="how many of the digits are used: all")
+    parser.add_argument("--device", choices=BACKENDS, help="what trains; see docs/gpu.md")
     options = parser.parse_args(arguments)
     options.out.mkdir(parents=True, exist_ok=True)
+    if options.device:
+        functrax.config.update("backend", BACKENDS[options.device])
 
-    data = load(options.seed)
+    data = load(options.seed, options.images)
     describe(data)
     begin = time.perf_counter()
     params, history = train(data, options.epochs, random.key(options.seed))

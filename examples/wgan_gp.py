@@ -1,6 +1,7 @@
 """A generative network trained against a critic whose gradient is itself in the loss (WGAN-GP).
 
     python examples/wgan_gp.py [--iterations 5000] [--seed 0] [--out examples/output] [--quick]
+        [--device cuda]
 
 The critic's loss holds the norm of the critic's gradient by its input (Gulrajani et al. 2017), so
 training it means ``grad`` inside of ``grad``, with ``vmap`` between (one gradient per image) and
@@ -34,6 +35,7 @@ BATCH = 64
 CRITIC_STEPS = 5  # for each step of the generator
 PENALTY = 10.0
 SHOWN = 64
+BACKENDS = {"cpu": "llvm", "cuda": "cuda"}
 
 
 # ---- the two networks ---------------------------------------------------------------------------
@@ -174,24 +176,29 @@ def load():
     return images.reshape(len(images), -1).astype(np.float32)
 
 
-def batches(key, images):
+def narrowed(sizes, factor):
+    """Sizes of layers whose hidden ones are divided by a factor."""
+    return (sizes[0], *[size // factor for size in sizes[1:-1]], sizes[-1])
+
+
+def batches(key, images, size=BATCH):
     """Batches without end: each pass in a new order, and its last batch smaller."""
     while True:
         key, subkey = random.split(key)
         order = np.asarray(random.permutation(subkey, len(images)))
-        yield from (images[order[k : k + BATCH]] for k in range(0, len(order), BATCH))
+        yield from (images[order[k : k + size]] for k in range(0, len(order), size))
 
 
-def train(images, iterations, key):
+def train(images, iterations, key, batch=BATCH, narrow=1):
     """The generator before and after, and per iteration (loss, distance, penalty)."""
     g_key, c_key, data_key, key = random.split(key, 4)
-    g_params, c_params = init_generator(g_key), init_critic(c_key)
-    initial = g_params
-    assert count(g_params) == 1_510_032
-    assert count(c_params) == 533_505
+    initial = g_params = init_generator(g_key, narrowed(GENERATOR, narrow))
+    c_params = init_critic(c_key, narrowed(CRITIC, narrow))
     g_state, c_state = adam_init(g_params), adam_init(c_params)
     history = []
-    bar = tqdm(zip(range(iterations), batches(data_key, images)), total=iterations, unit="it")
+    bar = tqdm(
+        zip(range(iterations), batches(data_key, images, batch)), total=iterations, unit="it"
+    )
     for i, real in bar:
         c_params, c_state, z, metrics = critic_step(
             c_params, c_state, g_params, real, random.fold_in(key, i)
@@ -260,14 +267,19 @@ def main(arguments=None):
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "output")
     parser.add_argument("--quick", action="store_true", help="20 iterations, to see that it runs")
+    parser.add_argument("--batch", type=int, default=BATCH)
+    parser.add_argument("--narrow", type=int, default=1, help="what hidden layers are divided by")
+    parser.add_argument("--device", choices=BACKENDS, help="what trains; see docs/gpu.md")
     options = parser.parse_args(arguments)
     iterations = 20 if options.quick else options.iterations
     options.out.mkdir(parents=True, exist_ok=True)
+    if options.device:
+        functrax.config.update("backend", BACKENDS[options.device])
 
     images = load()
     train_key, z_key = random.split(random.key(options.seed))
     begin = time.perf_counter()
-    initial, trained, history = train(images, iterations, train_key)
+    initial, trained, history = train(images, iterations, train_key, options.batch, options.narrow)
     seconds = time.perf_counter() - begin
 
     z = random.normal(z_key, (SHOWN, GENERATOR[0]))
@@ -279,6 +291,7 @@ def main(arguments=None):
     plot_samples(panels, options.out / "wgan_gp_samples.png")
     plot_curves(history, options.out / "wgan_gp_curves.png")
     last = history[-max(1, iterations // 10) :].mean(axis=0)
+    print(f"generator: {count(initial):,} parameters")
     print(f"{iterations} iterations, {iterations / seconds:.2f} iterations/s (tracing included)")
     for name, before, after in zip(("critic loss", "distance", "penalty"), history[0], last):
         print(f"{name}: {before:.4f} -> {after:.4f}")

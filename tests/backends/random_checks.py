@@ -183,8 +183,25 @@ def on_compiled(jaxpr: Jaxpr, values: Sequence[Any], opt: bool, strict: bool) ->
     return runs
 
 
-def check_seed(seed: int, kind: str) -> bool:
-    """Compare the function of a seed on both backends.
+def program_of(seed: int, kind: str) -> tuple[Jaxpr, list[Any]] | None:
+    """The program of a seed, or of a derivative of its function, and inputs; None if it is none."""
+    function = RandomFunction(seed, kind)
+    found = derived(function, seed // 4 % 5 if kind == "smooth" else 0)
+    if found is None:
+        return None
+    jaxpr, values = traced(*found)
+    return (jaxpr, values) if len(jaxpr.eqns) <= MAX_EQUATIONS else None
+
+
+def check_seed(
+    seed: int, kind: str, check: Callable[[Jaxpr, Sequence[Any], Judge], None] | None = None
+) -> bool:
+    """Compare the function of a seed with the reference device.
+
+    Args:
+      seed: of the function.
+      kind: of function.
+      check: runs a program, and gives what comes out to the judge; :func:`compare` by default.
 
     Returns:
       Whether there was something to compare.
@@ -193,39 +210,55 @@ def check_seed(seed: int, kind: str) -> bool:
       AssertionError: they differ.
     """
     with functrax.enable_x64(seed % 4 == 3):
-        function = RandomFunction(seed, kind)
-        found = derived(function, seed // 4 % 5 if kind == "smooth" else 0)
+        found = program_of(seed, kind)
         if found is None:
             return False
-        jaxpr, values = traced(*found)
-        if len(jaxpr.eqns) > MAX_EQUATIONS:
-            return False
-        compare(jaxpr, values, kind, np.random.default_rng([seed, 3]))
+        jaxpr, values = found
+        judge = Judge(jaxpr, values, kind, np.random.default_rng([seed, 3]))
+        (check or compare)(jaxpr, values, judge)
     return True
 
 
-def compare(jaxpr: Jaxpr, values: Sequence[Any], kind: str, rng: np.random.Generator) -> None:
-    """Run a program on the reference and compiled, and compare."""
-    wanted = on_reference(jaxpr, values)
-    spread: list[Arrays] = []
-    least = coarsest(jaxpr)
-    if kind == "smooth":
-        spread = [noisy(jaxpr, values, rng) for _ in range(NOISY_RUNS)]
-    before = [v.tobytes() for v in values]
+class Judge:
+    """Compares results of a program with those of the reference device.
+
+    Args:
+      jaxpr: the program.
+      values: its inputs.
+      kind: of function that it was made of.
+      rng: moves the results of operations, to find what rounding may do.
+    """
+
+    def __init__(
+        self, jaxpr: Jaxpr, values: Sequence[Any], kind: str, rng: np.random.Generator
+    ) -> None:
+        self.kind = kind
+        self._values, self._before = values, [v.tobytes() for v in values]
+        self.wanted = on_reference(jaxpr, values)
+        self.least = coarsest(jaxpr)
+        runs = NOISY_RUNS if kind == "smooth" else 0
+        self.spread: list[Arrays] = [noisy(jaxpr, values, rng) for _ in range(runs)]
+
+    def __call__(self, results: Arrays, where: str) -> None:
+        """Raise an error that says ``where`` if some results are wrong, or an input changed."""
+        assert [v.tobytes() for v in self._values] == self._before, f"{where}: an input was changed"
+        for n, (got, wanted) in enumerate(zip(results, self.wanted, strict=True)):
+            if self.kind == "smooth":
+                wrong = near(got, wanted, [s[n] for s in self.spread], self.least)
+                assert not wrong, f"{where}, result {n}: {wrong}"
+            elif not same_values(got, wanted):
+                raise AssertionError(f"{where}, result {n}: {difference(got, wanted)}")
+
+
+def compare(jaxpr: Jaxpr, values: Sequence[Any], judge: Judge) -> None:
+    """Run a program compiled, with and without passes, several times, and compare."""
     for opt in (True, False):
-        first, second, alone = on_compiled(jaxpr, values, opt, strict=kind == "bits")
+        first, second, alone = on_compiled(jaxpr, values, opt, strict=judge.kind == "bits")
         where = f"opt={opt}"
-        assert [v.tobytes() for v in values] == before, f"{where}: an input was changed"
         for n, got in enumerate(first):
             assert same_bits(got, second[n]), f"{where}, result {n}: later calls differ"
             assert same_bits(got, alone[n]), f"{where}, result {n}: threads matter"
-            if kind != "smooth":
-                assert same_values(got, wanted[n]), (
-                    f"{where}, result {n}: {difference(got, wanted[n])}"
-                )
-            else:
-                wrong = near(got, wanted[n], [s[n] for s in spread], least)
-                assert not wrong, f"{where}, result {n}: {wrong}"
+        judge(first, where)
 
 
 def difference(got: Any, wanted: Any) -> str:

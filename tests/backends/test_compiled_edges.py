@@ -20,7 +20,7 @@ from functrax.core.prims.mapped import reindex, scatter
 from functrax.core.tracing.primitive import like
 from functrax.core.types import dtypes
 from functrax.core.types.aval import ShapedArray
-from tests.backends.random_checks import compare, traced
+from tests.backends.random_checks import Judge, compare, traced
 
 
 def check(function: Callable[..., Any], *args: Any, kind: str = "exact") -> None:
@@ -31,7 +31,8 @@ def check(function: Callable[..., Any], *args: Any, kind: str = "exact") -> None
         return list(out) if isinstance(out, list | tuple) else [out]
 
     arrays = [from_numpy(np.asarray(x)) for x in args]
-    compare(*traced(flat, arrays), kind, np.random.default_rng(0))
+    jaxpr, values = traced(flat, arrays)
+    compare(jaxpr, values, Judge(jaxpr, values, kind, np.random.default_rng(0)))
 
 
 def numbers(*shape: int, dtype: Any = np.float32) -> np.ndarray[Any, Any]:

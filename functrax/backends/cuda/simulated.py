@@ -15,7 +15,12 @@ from functrax.backends.cuda.simulator.module import Module, PtxKernel
 
 
 class SimulatedDriver(Driver):
-    """A GPU that does what its PTX says, as slowly as it takes to check each access."""
+    """A GPU that does what its PTX says, as slowly as it takes to check each access.
+
+    Attributes:
+      memory: of the GPU.
+      seed: if it is not 0, the blocks of each kernel run in an order that is drawn with it.
+    """
 
     name = "simulated GPU"
     capability = 80
@@ -24,6 +29,7 @@ class SimulatedDriver(Driver):
         self.memory = DeviceMemory()
         #: By their texts, as long as somebody has one of their kernels.
         self._modules: WeakValueDictionary[str, Module] = WeakValueDictionary()
+        self.seed = 0
 
     def allocate(self, nbytes: int) -> int:
         return self.memory.allocate(nbytes)
@@ -57,7 +63,8 @@ class SimulatedDriver(Driver):
         addresses: Sequence[int],
         numbers: NDArray[np.int64],
     ) -> None:
-        launch(kernel, (grid, 1, 1), (block, 1, 1), [*addresses, numbers], self.memory)
+        arguments = [*addresses, numbers]
+        launch(kernel, (grid, 1, 1), (block, 1, 1), arguments, self.memory, seed=self.seed)
 
     def usage(self, kernel: PtxKernel, block: int) -> KernelUsage:
         return KernelUsage(kernel.shared_bytes)

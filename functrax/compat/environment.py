@@ -6,10 +6,13 @@ Only programs under compat read them; functrax's own variables win over them.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 from functrax.core.options.config import config
 from functrax.core.options.jax_options import ALIASES, is_foreign
 from functrax.core.options.table import OPTIONS
+
+_BACKEND: Final = OPTIONS["backend"].variable
 
 
 def set_options(environment: Mapping[str, str]) -> None:
@@ -22,5 +25,7 @@ def set_options(environment: Mapping[str, str]) -> None:
     for jax_name, name in names.items():
         text = environment.get(f"JAX_{jax_name.upper()}")
         option = OPTIONS[name]
-        if text is not None and option.variable not in environment:
-            config.update(name, option.read(text))
+        own = option.variable in environment or (option.sets_backend and _BACKEND in environment)
+        if text is not None and not own:
+            # Of platforms joined by commas the first is the one that programs run on.
+            config.update(name, option.read(text.split(",")[0] if option.sets_backend else text))

@@ -6,10 +6,12 @@ was traced again; ``check`` compares what is compiled with what is meant.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Callable
 from typing import Any
 
+from functrax.backends.device import running_on
 from functrax.core import records
 from functrax.core.errors.typed import ArgumentError
 from functrax.explanation.checking import CheckReport as CheckReport, checked
@@ -24,7 +26,9 @@ from functrax.explanation.record import (
     Measurement as Measurement,
     PassFacts as PassFacts,
     ProgramLevel as ProgramLevel,
+    Transfer as Transfer,
 )
+from functrax.explanation.transfers import transfers_of
 from functrax.transforms.arguments.flat import check_callable, name_of
 from functrax.transforms.staging.jit import Jitted, jit
 from functrax.transforms.staging.traces import TraceReport
@@ -72,9 +76,14 @@ def explain(
 
     @functools.wraps(fun)
     def explained(*args: Any, **kwargs: Any) -> Explanation:
-        compiled = function.lower(*args, **kwargs).compile()
+        device = function.device_for(args, kwargs)
+        with running_on(device):
+            compiled = function.lower(*args, **kwargs).compile()
         lowered = compiled.lowered
         found = explanation_of(lowered.name, compiled.compiled, lowered.traced.milliseconds)
+        moves = transfers_of(*function.dynamic(args, kwargs), device, measure)
+        if moves:
+            found = dataclasses.replace(found, transfers=moves)
         return measured(found, raw_inputs(function, lowered, args, kwargs)) if measure else found
 
     return explained

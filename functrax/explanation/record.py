@@ -50,6 +50,30 @@ class Access:
 
 
 @record
+class Transfer:
+    """An argument that is copied from one device to another before the program runs.
+
+    Args:
+      name: which argument, as ``[0][1]``: the second positional one; ``[1]['x']`` is one by name.
+      aval: its type.
+      source: the device that has it, ``"cpu:0"``.
+      target: the device that the program runs on.
+      seconds: how long the copy took, if it was measured.
+    """
+
+    name: str
+    aval: ShapedArray
+    source: str
+    target: str
+    seconds: float | None = None
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that are copied."""
+        return self.aval.size * self.aval.dtype.itemsize
+
+
+@record
 class Measurement:
     """How long a kernel takes.
 
@@ -260,6 +284,7 @@ class Explanation:
       program: what the runtime runs: instructions over slots.
       compiled: the compiler's own record, with the times at which everything happened.
       timeline: the kernels of a measured run in order, as numbers; empty if nothing was measured.
+      transfers: the arguments that are copied to the device before.
     """
 
     name: str
@@ -272,6 +297,7 @@ class Explanation:
     program: RuntimeProgram
     compiled: CompiledProgram = field(repr=False)
     timeline: tuple[int, ...] = field(default=(), repr=False)
+    transfers: tuple[Transfer, ...] = ()
 
     @property
     def source(self) -> Jaxpr:

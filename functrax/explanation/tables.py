@@ -16,6 +16,8 @@ def explanation_text(e: Explanation) -> str:
     launches = launches_of(e)
     if launches:
         parts.append(_launch_table(launches))
+    if e.transfers:
+        parts.append(_transfer_table(e))
     if e.edges:
         parts.append(_edge_table(e))
     if any(k.recomputed for k in e.kernels):
@@ -103,6 +105,14 @@ def _lines(k: KernelFacts) -> str:
     lines = [f"{line}" for line in k.lines]
     more = f", {len(lines) - _MOST_LINES} more" if len(lines) > _MOST_LINES else ""
     return ", ".join(lines[:_MOST_LINES]) + more
+
+
+def _transfer_table(e: Explanation) -> str:
+    rows = [["argument", "type", "from", "to", "bytes", "time"]]
+    for x in e.transfers:
+        time = "" if x.seconds is None else seconds(x.seconds)
+        rows.append([x.name, x.aval.str_short(), x.source, x.target, size(x.nbytes), time])
+    return table(rows, left={0, 1, 2, 3})
 
 
 def _edge_table(e: Explanation) -> str:

@@ -16,6 +16,8 @@ from typing import Any
 
 import numpy as np
 
+from functrax.backends.device import another_copy, bound_to, device_on, made_on_default, put_on
+from functrax.backends.places import known
 from functrax.backends.runtime.choice import Buffer
 from functrax.backends.sharding.placement import device_put
 from functrax.core.arrays import dlpack
@@ -77,7 +79,18 @@ def array(
         made = reshape.bind(made, shape=(1,) * missing + made.aval.shape)
     if copy and made is object and type(made) is ConcreteArray:
         made = made.another()
-    return result(made) if device is None else device_put(result(made), device)
+    if device is not None:
+        return device_put(result(made), device)
+    return result(_on_its_device(object, made, copy) if known.several else made)
+
+
+def _on_its_device(given: Any, made: Value, copy: bool) -> Value:
+    """What was made of numbers, on the default device, or of another library's array on a GPU."""
+    if isinstance(given, Array):
+        return made
+    if copy and bound_to(made) is not None:
+        return another_copy(made)
+    return made_on_default(made)
 
 
 def asarray(
@@ -169,6 +182,9 @@ def _array(x: Any, dtype: DType | None) -> Value:
         return as_value(x) if dtype is None else _scalar(x, dtype)
     if hasattr(x, "__jax_array__"):
         return _array(x.__jax_array__(), dtype)
+    if hasattr(x, "__cuda_array_interface__") and not isinstance(x, type):
+        made = _of_cuda(x)
+        return made if dtype is None else convert(made, dtype)
     if x is None:
         raise DTypeError("None is not a valid value for jnp.array", got="None", fix="give numbers")
     if hasattr(x, "__array__") or isinstance(x, (bytearray, memoryview)):
@@ -192,6 +208,23 @@ def _from_numpy(x: Any, dtype: DType) -> ConcreteArray:
         x = x.real
     with np.errstate(all="ignore"):
         return from_numpy(np.array(x, dtype))
+
+
+def _of_cuda(x: Any) -> Value:
+    """An array in the memory that ``__cuda_array_interface__`` tells of."""
+    described = dict(x.__cuda_array_interface__)
+    if described.get("mask") is not None:
+        raise ArgumentError("array: arrays have no masks", got="a mask", fix="an array without one")
+    stream = described.pop("stream", None)
+    if stream not in (None, 1, 2):
+        raise ArgumentError(
+            "array: the elements are made on a stream that programs do not wait for",
+            got=f"stream={stream!r} in __cuda_array_interface__",
+            fix="functrax.numpy.from_dlpack(x), or give it when the stream is synchronised",
+        )
+    address, _ = described["data"]
+    described["data"] = (address, False)
+    return _adopted(np.asarray(dlpack.ArrayInterface(described, x)), None)
 
 
 def _from_list(items: Sequence[Any], dtype: DType | None) -> Value:
@@ -375,10 +408,31 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> V
         return device_put(from_dlpack(x, copy=copy), device)
     if isinstance(x, ConcreteArray):
         return x
+    if x.__dlpack_device__()[0] == dlpack.CUDA:
+        return _adopted(dlpack.imported_memory(x), copy)
     value = dlpack.imported(x)
     if copy or value.dtype not in dtypes.ALL or checked_dtype(value.dtype) != value.dtype:
         return asarray(value, copy=copy)
     return _alias(value)
+
+
+def _adopted(shown: np.ndarray[Any, Any], copy: bool | None) -> Value:
+    """An array in another library's memory on a GPU, bound to it; ``shown`` says where that is."""
+    gpu = device_on("gpu")
+    aval = ShapedArray(shown.shape, shown.dtype)
+    dense = not shown.size or shown.flags.c_contiguous
+    fits = aval.dtype in dtypes.ALL and checked_dtype(aval.dtype) == aval.dtype
+    if copy is False and not (dense and fits):
+        raise ArgumentError(
+            "from_dlpack: the array cannot be had without a copy",
+            got=f"{aval.str_short()} with strides {shown.strides}",
+            fix="an array that lies row by row, of a dtype that arrays have, or copy=None",
+        )
+    adopted = gpu.adopted(shown)
+    if not fits:
+        return device_put(asarray(adopted.materialize()), gpu)
+    made = put_on(ConcreteArray(adopted, aval), gpu)
+    return another_copy(made) if copy else made
 
 
 def copy(a: Any, order: str | None = None) -> Value:

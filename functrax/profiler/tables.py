@@ -48,8 +48,8 @@ class Report:
       seconds: how long the recording was.
       kernels: kernels, calls of Python functions and copies inside programs, the longest first.
       functions: calls of jitted functions, with all that is inside them.
-      work: tracing, the stages of the compiler (``assemble`` has those inside it), fetches, the
-        user's own blocks.
+      work: tracing, the stages of the compiler (``assemble`` has those inside it), fetches, copies
+        from one device to another, the user's own blocks.
       left_out: how many events were too many to be kept.
     """
 
@@ -107,7 +107,8 @@ def _title(span: Span) -> str:
     """What the work is summed up under: a compiler's stage for all kernels together."""
     if span.kind == "user":
         return span.name
-    return f"{span.kind} {span.name}" if span.kind in ("trace", "fetch", "passes") else span.kind
+    named = span.kind in ("trace", "fetch", "transfer", "passes")
+    return f"{span.kind} {span.name}" if named else span.kind
 
 
 def _rates(seconds: float, nbytes: float, flops: float) -> tuple[float | None, float | None]:

@@ -63,7 +63,7 @@ def test_platforms_that_are_not_there_are_refused():
     config.update("jax_platform_name", "cpu")
     for name in ("jax_platforms", "jax_platform_name", "jax_xla_backend"):
         with pytest.raises(ArgumentError, match="does not take this value"):
-            config.update(name, "gpu")
+            config.update(name, "tpu")
 
 
 def test_an_integer_is_refused_where_it_is_none():

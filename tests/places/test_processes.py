@@ -54,7 +54,7 @@ def test_hosts():
     for name, want in (("host_count", 1), ("host_id", 0), ("host_ids", [0])):
         with pytest.warns(UserWarning, match="process_"):
             assert getattr(functrax, name)() == want
-    with pytest.raises(RuntimeError, match="no such backend"):
+    with pytest.raises(RuntimeError, match="Unknown backend"):
         functrax.process_indices("tpu")
 
 

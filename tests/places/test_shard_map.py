@@ -208,7 +208,7 @@ def test_pmap():
         (lambda: pmap(lambda x: x, in_axes="q"), TypeError, "must be an int"),
         (lambda: pmap(lambda x: x, axis_size=2), ValueError, "one device"),
         (lambda: pmap(lambda x: x, devices=[]), ValueError, "devices"),
-        (lambda: pmap(lambda x: x, backend="x"), RuntimeError, "no such backend"),
+        (lambda: pmap(lambda x: x, backend="x"), RuntimeError, "Unknown backend"),
         (lambda: pmap(3), TypeError, "not a function"),
     ],
 )

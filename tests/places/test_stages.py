@@ -105,7 +105,7 @@ def test_in_shardings_are_a_prefix_of_the_arguments():
         (lambda: jit(jnp.sin, device=DEVICE, in_shardings=S), ValueError, "beside shardings"),
         (lambda: jit(jnp.sin, device=DEVICE, backend="cpu"), ValueError, "both a device"),
         (lambda: jit(jnp.sin, device=3), TypeError, "not a device"),
-        (lambda: jit(jnp.sin, backend="x"), RuntimeError, "no such backend"),
+        (lambda: jit(jnp.sin, backend="x"), RuntimeError, "Unknown backend"),
         (lambda: jit(jnp.sin, compiler_options={"foo": 1}), RuntimeError, "No such compile"),
         (lambda: jit(jnp.sin, compiler_options=3), TypeError, "no dict"),
         (lambda: jit(jnp.sin).lower(ONES).compile({"foo": 1}), RuntimeError, "No such compile"),

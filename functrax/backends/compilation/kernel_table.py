@@ -14,6 +14,7 @@ from typing import Any
 
 from functrax.backends.compilation.codegen import GroupCode, group_code, made_together
 from functrax.backends.compile_log import found
+from functrax.backends.device import current_device
 from functrax.backends.kernels.refusal import Refusal
 from functrax.backends.passes.groups import Group, fused, parts_of
 from functrax.core.ir.jaxpr import Eqn, Jaxpr, Literal
@@ -79,7 +80,7 @@ class KernelTable:
         known: dict[Any, Any]
         if isinstance(eqn.primitive, Group):
             known = eqn.params["jaxpr"].memo
-            how = (options.backend, options.strict, options.strict_tiles)
+            how = (current_device().name, options.strict, options.strict_tiles)
             key: Hashable = (
                 eqn.primitive,
                 *how,

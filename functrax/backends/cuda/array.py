@@ -43,7 +43,29 @@ class Allocation:
         _live.add(self)
 
 
+class AdoptedMemory:
+    """Memory of another library's array.
+
+    Args:
+      address: where it is.
+      owner: what keeps it.
+    """
+
+    def __init__(self, address: int, owner: Any) -> None:
+        self.address, self.owner = address, owner
+
+
 _live: weakref.WeakSet[Allocation] = weakref.WeakSet()
+
+
+def memory_stats() -> dict[str, int]:
+    """What the device's memory is used for, by the names that JAX has."""
+    sizes = [x.nbytes for x in _live]
+    return {
+        "bytes_in_use": sum(sizes),
+        "num_allocs": len(sizes),
+        "largest_alloc_size": max(sizes, default=0),
+    }
 
 
 class DeviceArray:
@@ -63,10 +85,10 @@ class DeviceArray:
         driver: Driver,
         shape: Sequence[int],
         dtype: np.dtype[Any],
-        memory: Allocation | None = None,
+        memory: Allocation | AdoptedMemory | None = None,
     ) -> None:
         self.driver, self.shape, self.dtype = driver, tuple(shape), dtype
-        self._memory: Allocation | None = memory
+        self._memory: Allocation | AdoptedMemory | None = memory
         if memory is None:
             label = ShapedArray(self.shape, dtype).str_short()
             self._memory = Allocation(driver, self.nbytes, label)
@@ -87,7 +109,7 @@ class DeviceArray:
         return math.prod(self.shape) * self.dtype.itemsize
 
     @property
-    def memory(self) -> Allocation:
+    def memory(self) -> Allocation | AdoptedMemory:
         """Where the elements are.
 
         Raises:

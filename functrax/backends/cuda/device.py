@@ -11,14 +11,16 @@ from typing import Any
 import numpy as np
 
 from functrax.backends.compilation.compiler import CompiledProgram, compile_program
-from functrax.backends.cuda.array import DeviceArray
+from functrax.backends.cuda.array import AdoptedMemory, DeviceArray, memory_stats
 from functrax.backends.cuda.choice import driver
 from functrax.backends.cuda.run import DeviceExecutable
-from functrax.backends.device import Device, Executable, executable_of, register
+from functrax.backends.device import Device, Executable, device_of, executable_of, register
 from functrax.backends.eager.single_operations import run_compiled
+from functrax.backends.places import transfer
 from functrax.backends.reference.reference_device import ReferenceDevice, in_numpy
 from functrax.backends.targets import making_for
 from functrax.backends.targets.nvptx import target_of
+from functrax.core.arrays.dlpack import CUDA, MEMORY, GpuMemory
 from functrax.core.ir.jaxpr import Jaxpr
 from functrax.core.options.config import compile_context
 from functrax.core.process.gc_pause import paused
@@ -37,6 +39,44 @@ class CudaDevice(Device):
     def device_kind(self) -> str:
         """The name of the GPU."""
         return driver().name
+
+    @property
+    def name_of_kind(self) -> str:
+        return "cuda"
+
+    def hold(self, value: Any) -> Any:
+        if type(value) is DeviceArray or not hasattr(value, "shape"):
+            return value
+        array = np.asarray(in_numpy(value))
+        with transfer(array, device_of("llvm"), self):
+            return DeviceArray.of(driver(), array)
+
+    def operands(self, values: Sequence[Any]) -> list[Any]:
+        # Numbers of the host become a part of the program.
+        return [x if type(x) is np.ndarray and not x.shape else self.hold(x) for x in values]
+
+    def copied(self, value: Any) -> Any:
+        made = DeviceArray(driver(), value.shape, value.dtype)
+        if value.nbytes:
+            driver().copy(made.address, value.address, value.nbytes)
+        return made
+
+    def adopted(self, shown: np.ndarray[Any, Any]) -> DeviceArray:
+        address, strides = shown.__array_interface__["data"][0], shown.strides
+        if not shown.size or shown.flags.c_contiguous:
+            return DeviceArray(driver(), shown.shape, shown.dtype, AdoptedMemory(address, shown))
+        reach = [(n - 1) * s for n, s in zip(shown.shape, strides)]
+        begin = sum([r for r in reach if r < 0])
+        nbytes = sum(map(abs, reach)) + shown.itemsize
+        span = np.empty(nbytes, np.uint8)
+        with transfer(shown, self, device_of("llvm")):
+            driver().read(address + begin, span)
+        dense = np.ascontiguousarray(np.ndarray(shown.shape, shown.dtype, span, -begin, strides))
+        return DeviceArray.of(driver(), dense)
+
+    def memory_stats(self) -> dict[str, int]:
+        """Bytes in use, how many allocations there are, and the bytes of the largest."""
+        return memory_stats()
 
     @property
     def compiler(self) -> CudaDevice:
@@ -59,16 +99,19 @@ class CudaDevice(Device):
         if primitive.is_call:
             program = primitive.inlines(params)
             assert program is not None
-            return executable_of(program)(values)
+            return executable_of(program)([self.hold(x) for x in values])
         found = run_compiled(primitive, values, params, self.compile)
         if found is None:
             out = _reference.apply(primitive, [in_numpy(x) for x in values], params)
-            found = [_on_device(x) for x in (out if primitive.multiple_results else [out])]
+            found = [self.hold(x) for x in (out if primitive.multiple_results else [out])]
         return found if primitive.multiple_results else found[0]
 
 
-def _on_device(x: Any) -> DeviceArray:
-    return DeviceArray.of(driver(), np.asarray(in_numpy(x)))
+def _memory_of(array: DeviceArray) -> GpuMemory:
+    return GpuMemory(
+        (CUDA, 0), array.address, array.shape, array.dtype, array, array.driver.synchronize
+    )
 
 
-register("cuda", CudaDevice())
+register("cuda", CudaDevice(), DeviceArray)
+MEMORY[DeviceArray] = _memory_of

@@ -5,9 +5,10 @@ and errors of shapes and dtypes raised, at once; the operation itself becomes a 
 arrays of it are what the user gets.  Looking at one of them (``ConcreteArray.value``) cuts out what
 it depends on and runs it as one program (``native/eager_run.h``, ``backends/eager/run.py``).
 
-What may act on the world is not recorded: side effects, operations that hold programs, and all
+What may act on the world is not recorded: side effects, operations that hold programs, all
 operations while ``debug_nans`` looks for the one at fault, and operations on memory that others may
-write to; these run at once (``device.execute``).  So does everything without the extension.
+write to or that another device has; these run at once (``device.execute``).  So does everything
+without the extension, and everything while a GPU is the default device.
 
 The graph stays bounded without being looked at.  Before an operation that would have more than
 :data:`MAX_NODES` others to run, what is recorded of its region is run; from half of that on already
@@ -27,14 +28,14 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from functrax.backends.cost import numpy_ns
-from functrax.backends.device import execute
+from functrax.backends.device import current_device, execute
 from functrax.backends.eager import run as eager_run
 from functrax.backends.eager.graph import FEW_BYTES, REPEATED, SMALL_BYTES, Cut, Signature
 from functrax.backends.reference import nan_check
 from functrax.backends.reference.strided import OUTGROWN
 from functrax.backends.targets import target
 from functrax.core import native
-from functrax.core.arrays.array import Borrowed, ConcreteArray, Pending
+from functrax.core.arrays.array import READ_AT_ONCE, Borrowed, ConcreteArray, Pending
 from functrax.core.errors.source import SourceLine, is_internal, user_line
 from functrax.core.errors.typed import ArgumentError
 from functrax.core.ir.jaxpr import Jaxpr, Literal
@@ -71,7 +72,7 @@ def record(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) ->
     if not primitive.pure or primitive.holds_programs or not records():
         return execute(primitive, args, params)
     for x in args:
-        if type(x) is ConcreteArray and type(x._buffer) is Borrowed:
+        if type(x) is ConcreteArray and type(x._buffer) in READ_AT_ONCE:
             return execute(primitive, args, params)
     simpler = primitive.simplify(*args, **params)
     if simpler is not None:
@@ -93,7 +94,7 @@ EVAL.executor = record
 
 def records() -> bool:
     """Whether operations are recorded now; without the extension they run as recorded ones do."""
-    if options.eager != "lazy" or options.backend != "llvm":
+    if options.eager != "lazy" or current_device().name != "cpu":
         return False
     return not (nan_check.enabled() or options.no_execution)
 

@@ -248,6 +248,8 @@ PyObject* make_type() {
 
 bool is_buffer(PyObject* object) { return Py_TYPE(object) == type; }
 
+bool is_plain(PyObject* raw) { return is_buffer(raw) || numpy_arrays::is_array(raw); }
+
 PyObject* make(PyObject* shape, PyObject* dtype, Py_ssize_t nbytes, pool::Block* block) {
   if (block == nullptr && nbytes > 0) {
     block = pool::allocate_with_gil(static_cast<std::size_t>(nbytes));

@@ -38,6 +38,10 @@ PyObject* make_type();
 
 bool is_buffer(PyObject* object);
 
+// A Buffer or a NumPy array. Other raw values are for Python: memory that others may write to, and
+// arrays that are on another device.
+bool is_plain(PyObject* raw);
+
 // A Buffer in `block`, which it takes, or in new memory where that is null; null with an error set.
 PyObject* make(PyObject* shape, PyObject* dtype, Py_ssize_t nbytes, pool::Block* block);
 

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 
+#include "buffer.h"
 #include "eager_run.h"
 #include "eager_state.h"
 #include "growing_array.h"
@@ -81,8 +82,8 @@ Operand operand_of(PyObject* x, PyObject* strict) {
   if (Py_IS_TYPE(x, python.literal)) return Operand(x);
   if (!Py_IS_TYPE(x, python.array)) return {};
   PyObject* raw = signature::buffer_of(x);
-  if (raw == nullptr || raw == Py_None || Py_IS_TYPE(raw, python.borrowed)) return {};
-  if (!is_result(raw)) return Operand(raw);
+  if (raw == nullptr || raw == Py_None) return {};
+  if (!is_result(raw)) return buffer::is_plain(raw) ? Operand(raw) : Operand();
   PyObject* known = as_result(raw)->known;
   if (known == nullptr) {
     PyObject* mode = slot(as_result(raw)->node->signature, python.of_signature.strict);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "buffer.h"
+#include "eager_state.h"
 #include "elsewhere.h"
 #include "executor.h"
 #include "numpy_arrays.h"
@@ -237,7 +238,7 @@ Outcome Call::dense(int number, PyObject* array, bool copy) {
 Outcome Call::array(int number, PyObject* x) {
   PyObject* value = signature::buffer_of(x);
   if (value == nullptr || value == Py_None) return Outcome::kUnknown;  // it was deleted
-  if (buffer::is_buffer(value) || numpy_arrays::is_array(value)) return raw(number, value);
+  if (buffer::is_plain(value)) return raw(number, value);
   // What is recorded is computed, once: from then on the array has the value.
   const Ref computed(PyObject_GetAttr(x, buffer_name()));
   return computed ? raw(number, computed.get()) : Outcome::kError;
@@ -257,6 +258,7 @@ Outcome Call::raw(int number, PyObject* value) {
     return Outcome::kRead;
   }
   if (numpy_arrays::is_array(value)) return dense(number, value, false);
+  if (!Py_IS_TYPE(value, eager::python.borrowed)) return Outcome::kUnknown;  // on another device
   Ref known(PyObject_CallMethod(value, "materialize", nullptr));
   if (!known) return Outcome::kError;
   if (!numpy_arrays::is_array(known.get())) return Outcome::kUnknown;

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
-from functrax.backends.device import Device
+from functrax.backends.device import Device, another_copy, made_on_default
 from functrax.backends.sharding.layouts import Format, Layout, check_row_major
 from functrax.backends.sharding.placed import (
     as_sharding,
@@ -64,8 +62,10 @@ def moved_leaf(leaf: Any, where: Any, name: str, alias: bool | None = None) -> A
             )
         check_row_major(where.layout, value.aval.shape, name)
     sharding = as_sharding(where, name)
+    if sharding is None and value is not leaf:
+        value = made_on_default(value)
     if alias is False and value is leaf and type(value) is ConcreteArray:
-        value = ConcreteArray(np.array(value.value), value.aval)
+        value = another_copy(value)
     return _placed(value, sharding, check_held, name, value is not leaf)
 
 

@@ -1,7 +1,7 @@
 """Which sharding an array was given, and giving it one.
 
-Arrays do not know: a table beside them holds the shardings of those that were put somewhere by
-name.  All others are on the one device, and not bound to it.
+Arrays do not know their shardings: a table beside them holds those that were given by name.  Which
+device an array is bound to, it knows where there are several (``backends/places.py``).
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ import weakref
 from collections.abc import Sequence
 from typing import Any, Final
 
-from functrax.backends.device import Device, current_device
+from functrax.backends.device import Device, bound_to, current_device, place_of, put_on
+from functrax.backends.places import known
 from functrax.backends.sharding.context import mesh_of_specs
 from functrax.backends.sharding.layouts import Format
 from functrax.backends.sharding.mesh import AbstractMesh, Mesh
@@ -26,16 +27,23 @@ _table: Final[dict[int, tuple[weakref.ref[Any], Sharding]]] = {}
 def given_sharding(array: Any) -> Sharding | None:
     """The sharding that an array was put on, if it was."""
     found = _table.get(id(array))
-    return None if found is None or found[0]() is not array else found[1]
+    if found is not None and found[0]() is array:
+        return found[1]
+    device = bound_to(array) if known.several else None
+    return None if device is None else SingleDeviceSharding(device)
 
 
 def sharding_of(array: Any) -> Sharding:
     """The sharding of an array."""
-    return given_sharding(array) or SingleDeviceSharding(current_device())
+    given = given_sharding(array)
+    if given is not None:
+        return given
+    is_somewhere = type(array) is ConcreteArray
+    return SingleDeviceSharding(place_of(array) if is_somewhere else current_device())
 
 
 def put(value: Any, sharding: Sharding, *, fresh: bool = False) -> Any:
-    """An array on a sharding, with the same memory; a traced value is as it was.
+    """An array on a sharding, with the same memory if it is there; a traced value is as it was.
 
     Args:
       value: the array; it keeps its own sharding.
@@ -44,7 +52,11 @@ def put(value: Any, sharding: Sharding, *, fresh: bool = False) -> Any:
     """
     if type(value) is not ConcreteArray or given_sharding(value) == sharding:
         return value
-    array = value if fresh else ConcreteArray(value.buffer, value.aval)
+    if known.several and not is_abstract(sharding):
+        (device,) = sharding.device_set
+        array = put_on(value, device)
+    else:
+        array = value if fresh else ConcreteArray(value.buffer, value.aval)
     key = id(array)
 
     def forget(_: Any, table: Any = _table) -> None:

@@ -1,8 +1,8 @@
 """Where arrays are, and moving them: ``devices``, ``device_put``, ``device_get``, ``x.sharding``.
 
-There is one device, the one that runs everything; what JAX's programs ask about places has an
-answer here all the same.  The questions that arrays answer (``x.device``, ``x.devices()``,
-``x.sharding``) are handed to ``functrax.core.arrays.operators`` when this module is imported.
+There is the host's processor and perhaps a GPU (``backends/device.py``).  The questions that arrays
+answer (``x.device``, ``x.devices()``, ``x.sharding``) are handed to
+``functrax.core.arrays.operators`` when this module is imported.
 """
 
 from __future__ import annotations
@@ -11,12 +11,20 @@ from typing import Any
 
 import numpy as np
 
-from functrax.backends.device import Device, current_device
+from functrax.backends.device import (
+    Device,
+    current_device,
+    device_of,
+    device_on,
+    made_on_default,
+    place_of,
+)
 from functrax.core import native
-from functrax.core.arrays.array import compute_together
+from functrax.core.arrays.array import ConcreteArray, compute_together
 from functrax.core.arrays.operators import Array, Handle, install
 from functrax.core.asynchronous import fetch
-from functrax.core.errors.typed import UnavailableError, UnknownNameError
+from functrax.core.errors.typed import UnknownNameError
+from functrax.core.options.config import state as options
 from functrax.core.pytree import public
 from functrax.core.pytree.operations import tree_leaves, tree_map, tree_unflatten
 from functrax.core.tracing.inputs import as_value
@@ -24,39 +32,37 @@ from functrax.core.tracing.trace import Tracer
 
 
 def devices(backend: str | None = None) -> list[Device]:
-    """The devices there are: one.
+    """The devices of a platform: one.
 
     Args:
-      backend: its platform, ``"cpu"``, or its name; None for all.
+      backend: the platform, ``"cpu"``, ``"gpu"`` or ``"cuda"``; None for that which programs run on
+        where nothing else is said: a GPU where there is one.
 
     Raises:
       UnavailableError: if there is no such device; it is a ValueError and a RuntimeError.
     """
-    device = current_device()
-    if backend is not None and backend not in (device.platform, device.name):
-        raise UnavailableError(
-            "devices: there is no such backend", got=repr(backend), fix=repr(device.platform)
-        )
-    return [device]
+    return [device_on(device_of(options.backend).platform if backend is None else backend)]
 
 
 def default_backend() -> str:
-    """The platform of the device that runs everything, ``"cpu"``."""
-    return current_device().platform
+    """The platform that programs run on where nothing else is said, ``"cpu"`` or ``"gpu"``."""
+    return devices()[0].platform
 
 
-def local_devices(process_index: int | None = None, backend: str | None = None) -> list[Device]:
+def local_devices(
+    process_index: int | None = None, backend: str | None = None, host_id: int | None = None
+) -> list[Device]:
     """:func:`devices`: all of them belong to this process, which is the only one."""
     return devices(backend)
 
 
 def device_count(backend: str | None = None) -> int:
-    """How many devices there are: 1."""
+    """How many devices of a platform there are: 1."""
     return len(devices(backend))
 
 
 def local_device_count(backend: str | None = None) -> int:
-    """How many devices belong to this process: 1."""
+    """How many devices of a platform belong to this process: 1."""
     return len(devices(backend))
 
 
@@ -79,7 +85,7 @@ def device_put(
       x: a pytree of arrays, NumPy arrays and numbers.
       device: a device, a sharding, a ``functrax.P`` for the mesh that is set, or None, which leaves
         arrays where they are; one for all, or a pytree prefix of ``x``.
-      src: where the arrays come from: as ``device``; there is one device, so it changes nothing.
+      src: where the arrays come from: as ``device``; it changes nothing.
       donate: whether the memory of arrays may be used for the results; a prefix of ``x``.  Results
         share the memory of the arrays they are made of, so it changes nothing.
       may_alias: False to have results in memory of their own; a prefix of ``x``.
@@ -95,10 +101,14 @@ def device_put(
     {'a': Array(1., dtype=float32, weak_type=True)}
     """
     if device is None and src is None and donate is False and may_alias is None:
-        return tree_map(lambda leaf: as_value(leaf, "a leaf given to device_put"), x)
+        return tree_map(_as_array, x)
     from functrax.backends.sharding.moving import moved
 
     return moved(x, device, src, donate, may_alias)
+
+
+def _as_array(leaf: Any) -> Any:
+    return made_on_default(as_value(leaf, "a leaf given to device_put"))
 
 
 def device_get(x: Any) -> Any:
@@ -160,7 +170,12 @@ def _devices_of(self: Array) -> set[Device]:
     return sharding_of(self).device_set
 
 
+def _device_of(self: Array) -> Device:
+    """The device that has the array; of a traced value the one that runs everything."""
+    return place_of(self) if type(self) is ConcreteArray else current_device()
+
+
 install(
     {"devices": _devices_of},
-    {"device": lambda self: current_device(), "sharding": _sharding_of},
+    {"device": _device_of, "sharding": _sharding_of},
 )

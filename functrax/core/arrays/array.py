@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -61,6 +61,10 @@ class Borrowed:
     def materialize(self) -> np.ndarray[Any, Any]:
         """The elements as they are now, without a copy."""
         return self._value
+
+
+#: Kinds of raw values that are not recorded: operations on them run at once.
+READ_AT_ONCE: Final[set[type]] = {Borrowed}
 
 
 @with_boundaries
@@ -126,13 +130,44 @@ class ConcreteArray(Array, BufferExporter):
         return view
 
     def __dlpack__(self, **options: Any) -> Any:
+        if type(self._buffer) in dlpack.MEMORY:
+            memory = dlpack.memory_of(self._buffer)
+            if memory is not None:
+                return self._gpu_capsule(memory, **options)
         if native.extension is not None:
             native.extension.eager_settle(self.buffer)  # what reads it and is recorded runs now
             native.extension.tasks_drain()  # programs that read what may be written to now
         return dlpack.exported(self.value, self.aval, **options)
 
+    def _gpu_capsule(
+        self, memory: dlpack.GpuMemory, *, copy: bool | None = None, **options: Any
+    ) -> Any:
+        """A capsule of elements on a GPU; on the host where the consumer asks for it."""
+        if tuple(options.get("dl_device") or memory.device) == dlpack.CPU and copy is not False:
+            return dlpack.exported(self.value, self.aval, **options)
+        if copy:
+            raise ArgumentError(
+                "__dlpack__: a copy on a GPU is made by functrax",
+                got="copy=True",
+                fix="functrax.device_put(x, x.device, may_alias=False), without copy",
+            )
+        return dlpack.exported_memory(memory, self.aval, **options)
+
     def __dlpack_device__(self) -> tuple[int, int]:
-        return dlpack.CPU
+        memory = dlpack.memory_of(self._buffer)
+        return dlpack.CPU if memory is None else memory.device
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        """Where the elements are on a GPU, for libraries that share its memory.
+
+        Raises:
+          AttributeError: they are on the host, or of a dtype that the protocol lacks.
+        """
+        memory = dlpack.memory_of(self.buffer)
+        if memory is None or self.aval.dtype.kind not in "biufc":
+            raise AttributeError(f"no __cuda_array_interface__: {self.aval.str_short()}")
+        return {**dlpack.interface(memory), "stream": 1}
 
     def item(self, *args: int) -> Any:
         """The element as a Python scalar; ``args`` choose it as in NumPy."""
@@ -215,6 +250,8 @@ class ConcreteArray(Array, BufferExporter):
     __copy__ = another
 
     def __deepcopy__(self, memo: Any) -> ConcreteArray:
+        if type(self.buffer) in dlpack.MEMORY:
+            return self.another()  # on its device; nobody writes to it
         return _unpickle(self.value.copy(), self.aval)
 
     def block_until_ready(self) -> ConcreteArray:

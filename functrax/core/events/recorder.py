@@ -27,7 +27,7 @@ class Span(NamedTuple):
     """A piece of work of one thread.
 
     Args:
-      kind: ``"trace"``, a stage of the compiler, ``"fetch"`` or ``"user"``.
+      kind: ``"trace"``, a stage of the compiler, ``"fetch"``, ``"transfer"`` or ``"user"``.
       name: what was worked on.
       begin: nanoseconds of ``time.perf_counter_ns``.
       end: the same.

@@ -28,7 +28,7 @@ from typing import Any, Final, NoReturn, ParamSpec, TypeVar
 from functrax.core import native
 from functrax.core.errors.typed import ArgumentError, UnknownNameError
 from functrax.core.options.jax_options import ALIASES, is_foreign
-from functrax.core.options.table import OPTIONS as OPTIONS, Option
+from functrax.core.options.table import BACKENDS, OPTIONS as OPTIONS, Option
 from functrax.core.process.locks import new_lock
 
 P = ParamSpec("P")
@@ -73,6 +73,7 @@ class State(threading.local):
     transfer_guard_device_to_device: str | None
     transfer_guard_device_to_host: str | None
     default_prng_impl: str
+    backend: str
     eager: str
     schedule_off: str
     autotune: str
@@ -189,6 +190,9 @@ class Config:
         checked = option.check(value)
         with _epoch_lock:
             setattr(State, option.name, checked)
+            chosen = BACKENDS.get(checked) if option.sets_backend else None
+            if chosen is not None and (chosen != "llvm" or State.backend == "cuda"):
+                State.backend = chosen
             _epoch += 1
             _tell()
 

@@ -32,6 +32,8 @@ class Option:
       form: for the kind ``text``, raises an ArgumentError if a text is not of the right form.
       short: a shorter name for the environment.
       inert: for an option of JAX that changes nothing here, why.
+      sets_backend: whether setting it for the process sets ``backend``, as ``BACKENDS`` says; the
+        interpreter stays where the value is that of the CPU.
     """
 
     name: str
@@ -44,6 +46,7 @@ class Option:
     form: Callable[[str], object] | None = None
     short: str = ""
     inert: str = ""
+    sets_backend: bool = False
 
     @property
     def variable(self) -> str:
@@ -126,13 +129,25 @@ _SWITCH_WORDS: Final[dict[str, bool]] = {
     **dict.fromkeys(("", "0", "false", "off", "no", "n", "f"), False),
 }
 
+#: By the names that JAX has for platforms, the values of the option ``backend``.
+BACKENDS: Final = {"cpu": "llvm", "gpu": "cuda", "cuda": "cuda"}
+#: What is there where NVIDIA's driver is, on Linux and inside of Windows.
+_GPU_FILES: Final = ("/dev/nvidiactl", "/dev/dxg")
 _TRANSFERS: Final = ("", "_host_to_device", "_device_to_device", "_device_to_host")
 
 
 def _platform(name: str) -> Option:
     """A name of JAX's for the platform."""
-    doc = "The platform that programs run on; there is one, the CPU."
-    return Option(name, "choice", "", doc, choices=("", "cpu"))
+    doc = "The platform that programs run on; setting it sets backend."
+    choices = ("", *BACKENDS)
+    return Option(name, "choice", "", doc, choices=choices, sets_backend=True)
+
+
+def _default_backend() -> str:
+    """A GPU where NVIDIA's driver has made its file; the driver is opened by the first program."""
+    hidden = os.environ.get("CUDA_VISIBLE_DEVICES") in ("", "-1")
+    there = any(map(os.path.exists, _GPU_FILES))
+    return "cuda" if there and not hidden else "llvm"
 
 
 def _transfers(suffix: str) -> Option:
@@ -322,8 +337,9 @@ OPTIONS: Final[dict[str, Option]] = {
         Option(
             "backend",
             "choice",
-            "llvm",
-            "What runs programs: machine code made by LLVM, interpreted NumPy, or a GPU.",
+            _default_backend(),
+            "What runs programs: machine code made by LLVM, interpreted NumPy, or a GPU.  The "
+            "default is a GPU where there is one.",
             choices=("llvm", "interp", "cuda"),
         ),
         Option(

@@ -20,12 +20,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from functrax.backends.device import Device, bound_to, device_for, free
+from functrax.backends.places import known
 from functrax.core.errors.source import user_line
 from functrax.core.errors.typed import GuardError, ReferenceUseError
 from functrax.core.events import monitoring
 from functrax.core.events.recorder import recorder
 from functrax.core.options.config import state as options, trace_context
-from functrax.core.pytree.operations import PyTreeDef, tree_unflatten
+from functrax.core.pytree.operations import PyTreeDef, tree_leaves, tree_unflatten
 from functrax.core.records import field, record
 from functrax.core.tracing.inputs import concrete
 from functrax.core.tracing.primitive import Value
@@ -148,14 +150,23 @@ class Jitted(JitCaller):
     def _call_in_python(self, *args: Any, **kwargs: Any) -> Any:
         if options.disable_jit:
             return self._fun(*args, **kwargs)
-        return self._call_program(args, kwargs)[0]
+        if self._shardings is None:
+            return self._call_program(args, kwargs)[0]
+        with self._shardings.running():
+            return self._call_program(args, kwargs)[0]
 
     def _call_and_prepare(
         self, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[Any, Prepared | None]:
+        if self._shardings is not None and not self._shardings.are_here:
+            return self._call_in_python(*args, **kwargs), None
         result, traced = self._call_program(args, kwargs)
-        if self._shardings is not None or traced.effects is not None:  # which C++ knows nothing of
+        if traced.effects is not None:  # which C++ knows nothing of
             return result, None
+        if known.several and any(
+            map(bound_to, (*tree_leaves(result), *tree_leaves((args, kwargs))))
+        ):
+            return result, None  # the call may have run elsewhere than calls of other arrays will
         return result, prepare(traced.jaxpr, traced.consts, traced.out_tree)
 
     def _call_program(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Traced]:
@@ -163,6 +174,8 @@ class Jitted(JitCaller):
         shardings = self._shardings
         if shardings is not None:
             shardings.check(dynamic, dynamic_kwargs)
+            if shardings.device is not None:
+                dynamic, dynamic_kwargs = shardings.moved((dynamic, dynamic_kwargs))
         refs: Sequence[Any] = ()
         try:
             flat, in_tree = flatten_args(
@@ -239,6 +252,8 @@ class Jitted(JitCaller):
         milliseconds = (time.perf_counter() - begin) * 1e3
         if recorder.on:
             recorder.add("trace", name, round(begin * 1e9), time.perf_counter_ns())
+        if known.several:
+            consts = [free(c) for c in consts]  # where a program runs is up to its arguments
         traced = Traced(close(jaxpr), tuple(consts), flat_fun.out_tree, milliseconds, effects)
         if options.log_compiles:
             import logging
@@ -337,6 +352,16 @@ class Jitted(JitCaller):
         positional, named, _ = self._roles.split(args, kwargs)
         return positional, named
 
+    def device_for(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Device:
+        """The device that a call with certain arguments runs on.
+
+        Raises:
+          ShardingError: two arguments are bound to different devices.
+        """
+        if self._shardings is not None and self._shardings.device is not None:
+            return self._shardings.device
+        return device_for(self._name, tree_leaves(self.dynamic(args, kwargs)))
+
     def cache_info(self) -> CacheInfo:
         """How often the function was traced and compiled, and why."""
         programs = [traced.jaxpr for traced in self._cache.values()]
@@ -426,8 +451,8 @@ def jit(
       donate_argnames: names of such arguments.
       keep_unused: accepted for compatibility; unused arguments cost nothing here.
       inline: whether a call inside another traced function writes its equations there.
-      device: the device to run on; there is one.
-      backend: its platform, ``"cpu"``; not together with ``device``.
+      device: the device to run on, wherever the arguments are; results are bound to it.
+      backend: its platform, ``"cpu"`` or ``"gpu"``; not together with ``device``.
       in_shardings: where the arguments have to be able to lie: a sharding, a ``functrax.P`` for the
         mesh that is set, or None for anywhere; or a tuple with a pytree prefix of them for each
         argument that is not static.

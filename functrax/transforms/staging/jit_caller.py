@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Hashable, Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from functrax.backends.device import executable_of
+from functrax.backends.device import current_device, executable_of
 from functrax.core import native
 from functrax.core.arrays.array import ConcreteArray
 from functrax.core.boundaries.tracebacks import boundary
@@ -99,7 +99,7 @@ def options_key() -> Hashable | None:
     """
     if options.disable_jit or options.debug_nans or options.debug_infs or options.no_execution:
         return None
-    key = (trace_context(), options.backend, compile_context(), options.async_dispatch)
+    key = (trace_context(), current_device().name, compile_context(), options.async_dispatch)
     return _keys.setdefault(key, key)
 
 

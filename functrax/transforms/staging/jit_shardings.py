@@ -8,18 +8,23 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final
 
-from functrax.backends.device import Device
+from functrax.backends.device import Device, current_device, put_on, running_on
+from functrax.backends.places import known
 from functrax.backends.sharding.placement import devices
+from functrax.core.arrays.array import ConcreteArray
 from functrax.core.errors.typed import ArgumentError, PyTreeError, ShardingError, UnavailableError
 from functrax.core.pytree.operations import (
     PyTreeDef,
     keystr,
+    tree_flatten,
     tree_flatten_with_path,
     tree_leaves,
     tree_unflatten,
 )
+from functrax.core.tracing.inputs import as_value
 
 
 class _Unspecified:
@@ -40,13 +45,15 @@ class CallShardings:
       inputs: a sharding, a spec or None, or a tuple with a pytree prefix of them for each argument
         that is not static; or UNSPECIFIED.
       outputs: a pytree prefix of the result, of the same; or UNSPECIFIED.
+      device: where all calls run, or None.
 
     Raises:
       ArgumentError: if there is something else in them.
     """
 
-    def __init__(self, name: str, inputs: Any, outputs: Any) -> None:
+    def __init__(self, name: str, inputs: Any, outputs: Any, device: Device | None = None) -> None:
         self.name = name
+        self.device = device
         self.inputs = tuple(inputs) if isinstance(inputs, list) else inputs
         self.outputs = outputs
         _check_leaves("in_shardings", inputs)
@@ -67,6 +74,29 @@ class CallShardings:
                 fix="give them by position",
             )
         self.of_inputs(tuple(args))
+
+    @property
+    def are_here(self) -> bool:
+        """Whether all that they say is to run on the device that runs everything, the only one."""
+        if self.inputs is not UNSPECIFIED or self.outputs is not UNSPECIFIED or known.several:
+            return False
+        return self.device is None or self.device.platform == current_device().platform
+
+    def running(self) -> AbstractContextManager[None]:
+        """The block in which a call is made: the device runs everything."""
+        return nullcontext() if self.device is None else running_on(self.device)
+
+    def moved(self, arguments: Any) -> Any:
+        """The arguments of a call, bound to the device that it is to run on."""
+        leaves, tree = tree_flatten(arguments)
+        made = [as_value(x, f"an argument of {self.name}") for x in leaves]
+        return tree_unflatten(tree, self._on_device(made))
+
+    def _on_device(self, values: list[Any]) -> list[Any]:
+        """Arrays bound to the device; traced ones stay: the program around them runs somewhere."""
+        if self.device is None or not known.several:
+            return values
+        return [put_on(x, self.device) if type(x) is ConcreteArray else x for x in values]
 
     def of_inputs(self, args: tuple[Any, ...]) -> list[Any]:
         """The sharding of each leaf of the arguments, or None; each fits."""
@@ -117,7 +147,7 @@ class CallShardings:
     def placed(self, results: list[Any], tree: PyTreeDef) -> list[Any]:
         """The results of a call, each on its sharding where one is asked for."""
         if self.outputs is UNSPECIFIED:
-            return results
+            return self._on_device(results)
         from functrax.backends.sharding.placed import put_all
 
         return put_all(results, self.of_outputs(tree_unflatten(tree, results)))
@@ -151,9 +181,10 @@ def call_shardings(
     """
     if device is not None or backend is not None:
         _check_place(inputs, outputs, device, backend)
-    if inputs is UNSPECIFIED and outputs is UNSPECIFIED:
+        device = device or devices(backend)[0]
+    elif inputs is UNSPECIFIED and outputs is UNSPECIFIED:
         return None
-    return CallShardings(name, inputs, outputs)
+    return CallShardings(name, inputs, outputs, device)
 
 
 def _check_place(inputs: Any, outputs: Any, device: Any, backend: str | None) -> None:
@@ -175,7 +206,6 @@ def _check_place(inputs: Any, outputs: Any, device: Any, backend: str | None) ->
             got=f"{device!r} of type {type(device).__name__}",
             fix="functrax.devices()[0]",
         )
-    devices(backend)
 
 
 _warned: set[str] = set()

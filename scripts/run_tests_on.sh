@@ -24,7 +24,7 @@ declare -A suites=([3.11]=bookworm [3.13]=trixie [3.14]=sid)
 pythons=() arguments=() thinned=0 native=1 lowest=0
 while [ $# -gt 0 ]; do
   case "$1" in
-    --thinned) thinned=1 ;;
+    --thinned) thinned=10 ;;
     --no-extension) native=0 ;;
     --lowest) lowest=1 ;;
     --) shift && arguments=("$@") && break ;;
@@ -53,7 +53,7 @@ suite() {
   fi
   if [ "${#arguments[@]}" -gt 0 ]; then
     printf 'bash %s' "$tests" && printf ' %q' "${arguments[@]}" && echo
-  elif [ "$thinned" = 1 ]; then
+  elif [ "$thinned" != 0 ]; then
     echo "bash $tests --numprocesses auto --dist loadfile -q"
   else
     echo "bash $tests"

@@ -1,6 +1,10 @@
-"""Parts of the suite on the simulated GPU: the same tests, the same bounds.
+"""The suite on the simulated GPU: the same tests, the same bounds.
 
-python -m pytest -m slow tests/backends/cuda/test_suite.py
+A part of it runs by default, and all of it with
+
+    python -m pytest -m slow tests/backends/cuda/test_suite.py
+
+Left out are the tests of what the CPU alone has: how it records operations, plans for new sizes.
 """
 
 from __future__ import annotations
@@ -16,16 +20,28 @@ from functrax.backends.cuda.choice import VARIABLE
 
 ROOT = Path(__file__).parents[3]
 SETTINGS = {"FUNCTRAX_BACKEND": "cuda", VARIABLE: "simulated", "FUNCTRAX_CACHE": "0"}
+FOLDERS = ("lax", "linalg", "nn", "numpy", "primitives", "programs", "random", "transforms")
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("folder", ["programs", "nn", "linalg"])
-def test_a_part_of_the_suite(folder: str) -> None:
+def run(folders: list[str], workers: int, every: int = 0) -> None:
+    """Runs the tests of some folders, or one in ``every``, in a process of its own."""
+    command = ["-m", "pytest", "-q", "-n", str(workers), *[f"tests/{name}" for name in folders]]
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-n", "2", f"tests/{folder}"],
+        [sys.executable, *command],
         cwd=ROOT,
-        env={**os.environ, **SETTINGS},
+        env={**os.environ, **SETTINGS, "FUNCTRAX_THINNED": str(every)},
         capture_output=True,
         text=True,
     )
     assert done.returncode == 0, done.stdout[-4000:]
+
+
+@pytest.mark.parametrize("folders", [["primitives"], [x for x in FOLDERS if x != "primitives"]])
+def test_a_part_of_the_suite(folders: list[str]) -> None:
+    run(folders, 0, every=50)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_the_suite(folder: str) -> None:
+    run([folder], 2)

@@ -84,11 +84,7 @@ class GroupScans:
         of what each warp has.
         """
         w, nodes, warps = self.writer, self.nodes, self.writer.kernel.group // WARP
-        arrays = nodes.given_by_warps(values, WARP - 1)
-        index = w.line(f"and i32 {w.of_thread('lane')}, {warps - 1}")
-        totals = nodes.of_warp(values, arrays, index)
-        w.do(nodes.BARRIER)
-        totals = self._along(how, totals, warps, "lane")
+        totals = self._along(how, nodes.of_warps(values, WARP - 1), warps, "lane")
         warp = w.line(f"sub i32 {w.of_thread('warp')}, 1")
         warp = w.line(f"and i32 {warp}, {WARP - 1}")
         start = nodes.combined(how, before, self._shuffled(totals, "idx", warp))

@@ -31,6 +31,7 @@ from functrax.core.prims.lowered_reductions import Reduction
 from functrax.core.scalars.scalar import Scalar
 
 _SREG: Final = "llvm.nvvm.read.ptx.sreg"
+_BARRIER: Final = "call void @llvm.nvvm.barrier0()"
 
 
 class ThreadWriter(Writer):
@@ -103,9 +104,6 @@ class ThreadWriter(Writer):
 class ThreadNodes(Nodes):
     """Writes the computations of a thread."""
 
-    #: Where all threads of a block wait for one another.
-    BARRIER: Final = "call void @llvm.nvvm.barrier0()"
-
     writer: ThreadWriter
     #: Which thread of the warp has its turn.
     turn = ""
@@ -139,18 +137,23 @@ class ThreadNodes(Nodes):
         """Know the values that a node and its siblings are: what all threads of the group have."""
         w = self.writer
         how, _ = node.attr
-        values = list(node.args)
-        distance = 1
-        while distance < min(w.kernel.group, WARP):
-            others = [self.shuffled(x, "bfly", str(distance)) for x in values]
-            values = self.combined(how, values, others)
-            distance *= 2
-        if w.kernel.group > WARP:
-            values = self._across_warps(how, values)
+        group = w.kernel.group
+        values = self._by_halves(how, list(node.args), min(group, WARP))
+        if group > WARP:
+            values = self._by_halves(how, self.of_warps(values, 0), group // WARP)
         level = len(w.levels) - 1
         for n, x in enumerate(values):
             sibling = w.builder.node("together", x.dtype, node.args, (how, n))
             w.know(id(sibling), w.operand(x).name, False, level)
+
+    def _by_halves(self, how: Reduction, values: list[Scalar], count: int) -> list[Scalar]:
+        """What neighbouring lanes have, so many, put together."""
+        distance = 1
+        while distance < count:
+            others = [self.shuffled(x, "bfly", str(distance)) for x in values]
+            values = self.combined(how, values, others)
+            distance *= 2
+        return values
 
     def combined(self, how: Reduction, left: list[Scalar], right: list[Scalar]) -> list[Scalar]:
         """Two sets of numbers, put together and computed."""
@@ -159,21 +162,11 @@ class ThreadNodes(Nodes):
             self.value(x)
         return list(found)
 
-    def _across_warps(self, how: Reduction, values: list[Scalar]) -> list[Scalar]:
-        """What the warps of a block have, put together by each thread in the order of the warps."""
-        w = self.writer
-        arrays = self.given_by_warps(values, 0)
-        found: list[Scalar] = []
-        for warp in range(w.kernel.group // WARP):
-            mine = self.of_warp(values, arrays, str(warp))
-            found = self.combined(how, found, mine) if found else mine
-        w.do(self.BARRIER)
-        return found
-
-    def given_by_warps(self, values: Sequence[Scalar], lane: int) -> list[str]:
-        """Arrays in shared memory with what a lane of each warp of the block has."""
-        w = self.writer
-        warps = w.kernel.group // WARP
+    def of_warps(self, values: Sequence[Scalar], lane: int) -> list[Scalar]:
+        """What a lane of each warp of the block has: of the warp with the number of the own lane;
+        lanes beyond the last warp have it again from the first one on.
+        """
+        w, warps = self.writer, self.writer.kernel.group // WARP
         arrays = [w.shared_array(memory_type(x.dtype), warps) for x in values]
         gives = w.line(f"icmp eq i32 {w.of_thread('lane')}, {lane}")
         label = w.open_branch()
@@ -183,17 +176,16 @@ class ThreadNodes(Nodes):
             place = self._place(array, element, warps, w.of_thread("warp"))
             w.do(f"store {element} {name}, ptr addrspace(3) {place}")
         w.close_branch(label, gives)
-        w.do(self.BARRIER)
-        return arrays
-
-    def of_warp(self, like: Sequence[Scalar], arrays: Sequence[str], warp: str) -> list[Scalar]:
-        """What a warp gave (:meth:`given_by_warps`)."""
-        w, found = self.writer, []
-        for x, array in zip(like, arrays, strict=True):
+        w.do(_BARRIER)
+        warp = w.line(f"and i32 {w.of_thread('lane')}, {warps - 1}")
+        found = []
+        for x, array in zip(values, arrays, strict=True):
             element = memory_type(x.dtype)
-            place = self._place(array, element, w.kernel.group // WARP, warp)
-            name = w.line(f"load {element}, ptr addrspace(3) {place}")
+            name = w.line(
+                f"load {element}, ptr addrspace(3) {self._place(array, element, warps, warp)}"
+            )
             found.append(self.leaf(x.dtype, self._from_memory(name, x.dtype, len(w.levels) - 1)))
+        w.do(_BARRIER)
         return found
 
     def _from_memory(self, name: str, dtype: np.dtype[Any], level: int) -> str:

@@ -19,7 +19,10 @@ def group_of(length: int, target: Target) -> int:
 
 
 def group_of_row(kernel: Kernel, target: Target) -> int:
-    """How many threads share a unit of a kernel that is no running result."""
+    """How many threads share a unit of a kernel that is no running result.
+
+    Rows that are read in several stages have so many that these can keep them.
+    """
     alone = (
         kernel.vector is None
         or kernel.vector not in kernel.inner
@@ -28,21 +31,34 @@ def group_of_row(kernel: Kernel, target: Target) -> int:
         or any(s.carries or s.condition is not None for s in kernel.stages)
         or any(not r.how.commutative for s in kernel.stages for r in s.reductions)
     )
-    return 1 if alone else group_of(kernel.extents[kernel.inner[-1]], target)
+    if alone:
+        return 1
+    length = kernel.extents[kernel.inner[-1]]
+    group, words = group_of(length, target), _kept_words(kernel, target)
+    if not words or keeps_rows(kernel, group, target):
+        return group
+    wanted = 1 << (-(-length * words // target.row_points) - 1).bit_length()
+    return wanted if wanted <= target.largest_group else group
 
 
 def keeps_rows(kernel: Kernel, group: int, target: Target) -> bool:
     """Whether threads keep what they read of a row for the stages that read it again.
 
-    The loops are written out, and what is kept is an eighth of the registers at most: as much again
-    may be computed of it, and in a large block a thread has a quarter of them.
+    A thread keeps few words: loops are written out, and large blocks have few registers a thread.
+    """
+    words = _kept_words(kernel, target)
+    steps = -(-kernel.extents[kernel.inner[-1]] // group)
+    return 0 < steps * words <= target.row_points
+
+
+def _kept_words(kernel: Kernel, target: Target) -> int:
+    """Words of registers that keep what is read of a row at a point; 0 if it is not read again, or
+    cannot be kept.
     """
     if len(kernel.stages) < 2 or len(kernel.inner) != 1 or kernel.block is not None:
-        return False
+        return 0
     (d,) = kernel.inner
     read = {node for node in kernel.nodes() if node.op == "load" and coefficient(node.attr[1], d)}
     if any(kernel.operands[node.attr[0]].written for node in read):
-        return False
-    words = sum([-(-node.dtype.itemsize // target.vector_bytes) for node in read])
-    steps = -(-kernel.extents[d] // group)
-    return 0 < 8 * steps * words <= target.registers + 1
+        return 0
+    return sum([-(-node.dtype.itemsize // target.vector_bytes) for node in read])

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from functrax.core.arrays.operators import Array
 from functrax.core.errors.typed import ArgumentError, ShapeError
 from functrax.core.prims import determinants, factorisations
+from functrax.core.prims.linear_systems import solve_each
 from functrax.core.prims.matrices import adjoint, check_matrix, identity
 from functrax.core.tracing.primitive import Value
 from functrax.core.types import dtypes
@@ -84,14 +85,17 @@ def solve(a: Any, b: Any) -> Value:
             fix="as many rows in b as in a; b with one axis is a vector",
         )
     x, y = same_batches("solve", x, y)
-    out = result(factorisations.linear_solve(x, y))
+    out = result(solve_each(factorisations.linear_solve, x, y))
     return out[..., 0] if is_vector else out
 
 
-def same_batches(name: str, *xs: Value) -> list[Value]:
-    """Matrices whose leading axes are broadcast to those of all."""
-    lead = promoting(broadcast_shape)(name, [x.aval.shape[:-2] for x in xs])
-    return [broadcast_value(x, (*lead, *x.aval.shape[-2:])) for x in xs]
+def same_batches(name: str, a: Value, b: Value) -> tuple[Value, Value]:
+    """Both sides of linear systems with the leading axes of both; one matrix ``a`` stays one."""
+    if a.aval.ndim == 2:
+        return a, b
+    lead = promoting(broadcast_shape)(name, [x.aval.shape[:-2] for x in (a, b)])
+    a, b = (broadcast_value(x, (*lead, *x.aval.shape[-2:])) for x in (a, b))
+    return a, b
 
 
 def inv(a: Any) -> Value:

@@ -17,6 +17,7 @@ from functrax.backends.eager.cached_traces import with_long_recipe as _with_long
 from functrax.core.boundaries.arguments import explain_all as _explain_all
 from functrax.core.errors.typed import ArgumentError, ShapeError
 from functrax.core.prims import factorisations
+from functrax.core.prims.linear_systems import solve_each, triangular_solve
 from functrax.core.prims.matrices import adjoint, check_matrix, is_complex, rows_taken
 from functrax.core.tracing.primitive import Value
 from functrax.numpy import linalg as la
@@ -82,7 +83,7 @@ def _transposition(name: str, trans: Any) -> int:
 
 
 def _system(name: str, a: Any, b: Any) -> tuple[Value, Value, bool]:
-    """Both sides with the same leading axes, and whether the right one was of vectors."""
+    """Both sides, with the leading axes of both or one matrix; whether the right is of vectors."""
     x, y = matrices_of(name, a, b)
     check_matrix(name, x.aval, square=True)
     several = y.aval.ndim == x.aval.ndim - 1 and y.aval.shape[-1:] == x.aval.shape[-1:]
@@ -98,15 +99,14 @@ def _system(name: str, a: Any, b: Any) -> tuple[Value, Value, bool]:
 
 
 def _triangular(a: Value, b: Value, lower: bool, trans: int, unit: bool = False) -> Value:
-    return lax.linalg.triangular_solve(
-        a,
-        b,
-        left_side=True,
-        lower=lower,
-        transpose_a=trans > 0,
-        conjugate_a=trans == 2,
-        unit_diagonal=unit,
-    )
+    how = {
+        "left_side": True,
+        "lower": lower,
+        "transpose_a": trans > 0,
+        "conjugate_a": trans == 2 and is_complex(a),
+        "unit_diagonal": unit,
+    }
+    return result(solve_each(triangular_solve, a, b, **how))
 
 
 def solve_triangular(
@@ -251,7 +251,7 @@ def lu_solve(
     order = factorisations.lu_pivots_to_permutation(
         to_array("lu_solve", pivots, 1), permutation_size=size
     )
-    order = jnp.broadcast_to(result(order), (*x.aval.shape[:-2], size))
+    order = jnp.broadcast_to(result(order), (*y.aval.shape[:-2], size))
     if how == 0:
         y = _triangular(x, rows_taken(y, order), True, 0, unit=True)
         y = _triangular(x, y, False, 0)

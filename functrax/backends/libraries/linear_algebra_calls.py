@@ -162,9 +162,10 @@ def _factored_solve(site: Site) -> list[Launch | None]:
     if site.is_dense:
         return [_solved(site, site.inputs, n, count, transposed)]
     cost = target().library_call_ns + n * n * count // 4
-    numbers = (n, count, int(transposed))
-    found = site.by_lapack(("trsm", "trsv"), (((n, count), site.char),), numbers, cost)
-    if found or n * n * count > MOST_WORK:
+    numbers, is_large = (n, count, int(transposed)), n * n * count > MOST_WORK
+    scratch = (((n, count), site.char),)
+    found = site.by_lapack(("trsm", "trsv"), scratch, numbers, cost, small=is_large)
+    if found or is_large:
         return found or [None]
     cost = 10 + n * count * (n + 8)
     return [site.own(f"factored_solve_{site.char}", site.inputs, site.outputs, numbers, cost)]
@@ -252,6 +253,7 @@ def _triangular_solve(site: Site) -> list[Launch | None]:
     n = site.shape[-1]
     rows, columns = site.avals[1].shape[-2:]
     count = columns if params["left_side"] else rows
+    is_large = n * n * count > MOST_WORK
     conjugated = params["conjugate_a"] and site.char in "FD"
     turned = params["transpose_a"] is params["left_side"]  # x op(a) = b is op(a)^T x^T = b^T
     is_long = count > 1 and rows * columns * site.avals[1].dtype.itemsize > STRIP_BYTES
@@ -272,8 +274,9 @@ def _triangular_solve(site: Site) -> list[Launch | None]:
         left, lower, transposed, unit = [int(params[x]) for x in names]
         how = (left, lower, transposed, int(conjugated), unit)
         cost = target().library_call_ns + n * n * count // 8
-        found = site.by_lapack(("trsm", "trsv"), (), (rows, columns, *how), cost)
-    if found or n * n * count > MOST_WORK:
+        sizes = (rows, columns, *how)
+        found = site.by_lapack(("trsm", "trsv"), (), sizes, cost, small=is_large)
+    if found or is_large:
         return found or [None]
     row, column = n, 1
     lower = params["lower"]

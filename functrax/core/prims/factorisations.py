@@ -33,9 +33,11 @@ from functrax.core.prims.matrices import (
     adjoint,
     identity,
     is_complex,
+    joined,
     matmul,
     on_diagonal,
     only_imaginary,
+    parted,
     rows_taken,
     transposed as turned,
     triangle,
@@ -321,7 +323,7 @@ class LinearSolve(Opaque):
         return [None, self.bind(turned(a), ct)]
 
     def batch(self, size: int, args: Ops, batched: Sequence[bool]) -> tuple[Any, Any]:
-        return self.bind(*spread(size, args, batched, literals=True)), True
+        return _batch_of_systems(self, size, args, batched)
 
     def samples(self) -> Iterable[Sample]:
         yield Sample(((3, 3), (3, 2)), diagonal=4.0)
@@ -330,6 +332,16 @@ class LinearSolve(Opaque):
 
     def bad_samples(self) -> Iterable[BadSample]:
         yield from bad_systems({})
+
+
+def _batch_of_systems(
+    solve: Opaque, size: int, args: Ops, batched: Sequence[bool], **how: Any
+) -> tuple[Any, Any]:
+    """Linear systems; those that differ in the other side alone are one, eliminated once."""
+    if any(batched[:-1]) or not size:
+        return solve.bind(*spread(size, args, batched, literals=True), **how), True
+    *system, b = args
+    return parted(solve.bind(*system, joined(b, True), **how), size, True), True
 
 
 def _changed(da: Value | None, x: Value, db: Value | None) -> Value:
@@ -389,7 +401,7 @@ class FactoredSolve(Opaque):
         return [None, None, None, self.bind(a, factors, order, ct, transposed=not transposed)]
 
     def batch(self, size: int, args: Ops, batched: Sequence[bool], **how: Any) -> tuple[Any, Any]:
-        return self.bind(*spread(size, args, batched, literals=True), **how), True
+        return _batch_of_systems(self, size, args, batched, **how)
 
     def samples(self) -> Iterable[Sample]:
         return ()

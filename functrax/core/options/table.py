@@ -131,8 +131,6 @@ _SWITCH_WORDS: Final[dict[str, bool]] = {
 
 #: By the names that JAX has for platforms, the values of the option ``backend``.
 BACKENDS: Final = {"cpu": "llvm", "gpu": "cuda", "cuda": "cuda"}
-#: What is there where NVIDIA's driver is, on Linux and inside of Windows.
-_GPU_FILES: Final = ("/dev/nvidiactl", "/dev/dxg")
 _TRANSFERS: Final = ("", "_host_to_device", "_device_to_device", "_device_to_host")
 
 
@@ -141,13 +139,6 @@ def _platform(name: str) -> Option:
     doc = "The platform that programs run on; setting it sets backend."
     choices = ("", *BACKENDS)
     return Option(name, "choice", "", doc, choices=choices, sets_backend=True)
-
-
-def _default_backend() -> str:
-    """A GPU where NVIDIA's driver has made its file; the driver is opened by the first program."""
-    hidden = os.environ.get("CUDA_VISIBLE_DEVICES") in ("", "-1")
-    there = any(map(os.path.exists, _GPU_FILES))
-    return "cuda" if there and not hidden else "llvm"
 
 
 def _transfers(suffix: str) -> Option:
@@ -337,9 +328,8 @@ OPTIONS: Final[dict[str, Option]] = {
         Option(
             "backend",
             "choice",
-            _default_backend(),
-            "What runs programs: machine code made by LLVM, interpreted NumPy, or a GPU.  The "
-            "default is a GPU where there is one.",
+            "llvm",
+            "What runs programs: machine code made by LLVM, interpreted NumPy, or a GPU.",
             choices=("llvm", "interp", "cuda"),
         ),
         Option(

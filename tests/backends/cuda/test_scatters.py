@@ -114,3 +114,8 @@ def test_nothing_else_is_atomic(dtype: str) -> None:
 def test_rows_are_shared_by_threads() -> None:
     (kernel,) = kernels(lambda x, i, u: x.at[i].add(u), *operands(70, 9, (40,), "float32"))
     assert "own 2 32 d0 d1" in kernel.loops
+
+
+def test_scatters_beside_other_results() -> None:
+    x, i, u = operands(70, 9, (), "int32")
+    check(lambda x, i, u: (x.at[i].add(u * 2), u * 2, (u * 2).sum(), x.at[i].max(u)), x, i, u)

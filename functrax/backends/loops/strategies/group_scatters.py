@@ -24,6 +24,8 @@ from functrax.core.records import replace
 
 def with_atomic_updates(kernel: Kernel) -> Kernel:
     """The kernel, whose updates are atomic if their order does not matter."""
+    if len(kernel.rows) != 1 or kernel.inner:
+        return kernel
     (store,) = kernel.rows
     how, dtype = store.combine, kernel.operands[store.buffer].dtype
     if how is None or atomic_operation(how, dtype) is None or _reads_what_it_writes(kernel):

@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from functrax.backends.device import bound_to
+from functrax.backends.places import known
 from functrax.backends.sharding.placement import device_put
 from functrax.core.arrays.operators import Array
 from functrax.core.errors.typed import ShapeError
@@ -131,8 +133,7 @@ def full_like(
     """An array full of a value, of the shape and dtype of ``a``, unless others are given."""
     aval = _type_like("full_like", a, dtype, shape)
     value = _converted(fill_value, aval)
-    made = result(_spread("full_like", value, aval.shape))
-    return made if device is None else device_put(made, device)
+    return _on_device_of(a, result(_spread("full_like", value, aval.shape)), device)
 
 
 def _like(name: str, a: Any, value: float, dtype: Any, shape: Any, device: Any) -> Value:
@@ -140,6 +141,13 @@ def _like(name: str, a: Any, value: float, dtype: Any, shape: Any, device: Any) 
     if aval.dtype == dtypes.float0:
         return np.zeros(aval.shape, aval.dtype)
     made = result(full_p(aval.shape, Literal(value, aval.update(shape=()))))
+    return _on_device_of(a, made, device)
+
+
+def _on_device_of(a: Any, made: Value, device: Any) -> Value:
+    """An array on a device, or where None is given on that which ``a`` is bound to."""
+    if device is None and known.several:
+        device = bound_to(a)
     return made if device is None else device_put(made, device)
 
 

@@ -113,6 +113,8 @@ RESULTS: dict[str, Callable[[Any], Any]] = {
     "while": lambda x: lax.while_loop(lambda v: v.sum() < 100, lambda v: v * 2, x),
     "sort": lambda x: jnp.sort(-x, 1),
     "stack": lambda x: jnp.stack([x, jnp.ones((2, 3))]),
+    "zeros like": jnp.zeros_like,
+    "full like": lambda x: jnp.full_like(x, 3, int),
     "key": lambda x: functrax.random.normal(functrax.random.key(x[0, 1].astype(int)), (2,)),
     "copy": lambda x: copy.deepcopy(x).astype(np.int32),
 }

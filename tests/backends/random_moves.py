@@ -135,6 +135,8 @@ class Reductions(Values):
             if self.kind != "smooth" and x.aval.shape[axes[0]]:
                 name = self.pick(("argmax", "argmin"))
                 kind = self.pick((np.dtype("int32"), np.dtype("int16"), np.dtype("uint8")))
+                if x.aval.shape[axes[0]] > np.iinfo(kind).max:
+                    kind = np.dtype("int32")  # others hold no position past their range
                 self.keep(bind(name, x, axis=axes[0], index_dtype=kind))
             return
         found = self._reduced(x, bound, axes)

@@ -17,6 +17,7 @@ from functrax.backends.cuda.run import DeviceExecutable
 from functrax.backends.device import Device, Executable, device_of, executable_of, register
 from functrax.backends.eager.single_operations import run_compiled
 from functrax.backends.places import transfer
+from functrax.backends.reference import nan_check
 from functrax.backends.reference.reference_device import ReferenceDevice, in_numpy
 from functrax.backends.targets import making_for
 from functrax.backends.targets.nvptx import target_of
@@ -25,6 +26,7 @@ from functrax.core.ir.jaxpr import Jaxpr
 from functrax.core.options.config import compile_context
 from functrax.core.process.gc_pause import paused
 from functrax.core.tracing.primitive import Primitive
+from functrax.core.tracing.trace import current_source
 
 _reference = ReferenceDevice()
 
@@ -88,11 +90,12 @@ class CudaDevice(Device):
 
     def compiled(self, jaxpr: Jaxpr) -> CompiledProgram:
         """A program compiled, with all that is known about it; remembered on the program."""
-        key = ("compiled for a GPU", driver().capability, compile_context())
+        guarded = nan_check.enabled()
+        key = ("compiled for a GPU", driver().capability, guarded, compile_context())
         found: CompiledProgram | None = jaxpr.memo.get(key)
         if found is None:
             with paused(), making_for(target_of(driver().capability)):
-                found = jaxpr.memo[key] = compile_program(jaxpr)
+                found = jaxpr.memo[key] = compile_program(jaxpr, guarded=guarded)
         return found
 
     def apply(self, primitive: Primitive, values: Sequence[Any], params: dict[str, Any]) -> Any:
@@ -104,7 +107,19 @@ class CudaDevice(Device):
         if found is None:
             out = _reference.apply(primitive, [in_numpy(x) for x in values], params)
             found = [self.hold(x) for x in (out if primitive.multiple_results else [out])]
+        if nan_check.enabled():
+            _look_at(primitive, values, found, params)
         return found if primitive.multiple_results else found[0]
+
+
+def _look_at(
+    primitive: Primitive, values: Sequence[Any], results: Sequence[Any], params: dict[str, Any]
+) -> None:
+    """Raise for a NaN or an infinity that the options forbid."""
+    operands, outs = [in_numpy(x) for x in values], [in_numpy(x) for x in results]
+    out = outs if primitive.multiple_results else outs[0]
+    nan_check.blame(primitive, operands, out, params, _reference.apply)
+    nan_check.check(primitive, operands, out, current_source())
 
 
 def _memory_of(array: DeviceArray) -> GpuMemory:

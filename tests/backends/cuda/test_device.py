@@ -209,3 +209,15 @@ def test_without_a_driver_the_error_says_what_to_do() -> None:
     if not os.path.exists("/dev/nvidia0"):
         out = run(text, FUNCTRAX_CUDA_DRIVER="")
         assert "libcuda.so.1" in out.stderr and "FUNCTRAX_CUDA_DRIVER=simulated" in out.stderr
+
+
+def test_nans_are_found_where_they_arise() -> None:
+    x = jnp.asarray(X)
+    with functrax.debug_nans():
+        for f in (lambda x: jnp.sqrt(x) + 1, functrax.jit(lambda x: jnp.sqrt(x) + 1)):
+            with pytest.raises(FloatingPointError, match=r"sqrt gave a NaN(.|\n)*test_device.py"):
+                f(x)
+        many = functrax.jit(lambda x: lax.fori_loop(0, 3, lambda i, c: jnp.sqrt(c - 1), x))
+        with pytest.raises(FloatingPointError, match="sqrt gave a NaN"):
+            many(jnp.ones(2))
+    assert np.isnan(functrax.jit(jnp.sqrt)(x)).any()

@@ -93,8 +93,9 @@ class Runner:
             __import__(f"{name}.numpy"), __import__(f"{name}.random"), __import__(f"{name}.nn")
             if name == "functrax":
                 self.lib.config.update("backend", "cuda")
-            elif timed and self.lib.default_backend() != "gpu":  # values may be the CPU's
-                raise RuntimeError("this JAX sees no GPU")
+            wanted = timed or name == "functrax"  # JAX's values may be the CPU's
+            if wanted and self.lib.default_backend() != "gpu":
+                raise RuntimeError(f"{name} sees no GPU")
         else:
             self.lib = __import__("torch")
             if not self.lib.cuda.is_available():

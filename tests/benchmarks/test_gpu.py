@@ -99,17 +99,43 @@ def test_every_row_runs_on_the_simulated_gpu() -> None:
     assert done.stdout.count("| ran |") == len(ROWS) and "No times were taken" in done.stdout
 
 
-@pytest.mark.slow
-def test_the_check_of_a_machine_with_a_gpu(tmp_path: Path) -> None:
-    report = tmp_path / "report.md"
+def checked(folder: Path, driver: str) -> tuple[int, str]:
+    """The exit status of a quick check and its report, in an environment that needs no network."""
+    environment, report = folder / "venv", folder / "report.md"
+    subprocess.run(
+        [sys.executable, "-m", "venv", "--without-pip", str(environment)], check=True, timeout=300
+    )
+    (packages,) = environment.glob("lib/python*/site-packages")
+    (packages / "checkout.pth").write_text(f"{ROOT}\n")
+    stamp = subprocess.run(
+        ["bash", "-c", "source scripts/environment.sh; install_stamp"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    (environment / ".functrax-gpu").write_text(stamp.stdout)
+    settings = {VARIABLE: driver, "FUNCTRAX_VENV": str(environment), "PYTHON": sys.executable}
     done = subprocess.run(
         ["bash", str(ROOT / "scripts/gpu_check.sh"), "--quick", str(report)],
-        env={**os.environ, VARIABLE: "simulated", "FUNCTRAX_VENV": str(tmp_path / "venv")},
+        env={**os.environ, **settings},
         capture_output=True,
         text=True,
         timeout=1_200,
     )
-    text = report.read_text()
-    assert done.returncode == 0, text + done.stderr
-    assert text.count("Passed in") == 3 and "**" not in text
-    assert "| x + y | ran |" in text and " passed" in text
+    return done.returncode, report.read_text()
+
+
+@pytest.mark.slow
+def test_the_check_of_a_machine_with_a_gpu(tmp_path: Path) -> None:
+    status, report = checked(tmp_path, "simulated")
+    assert status == 0, report
+    assert report.count("Passed in") == 3 and "**" not in report
+    assert "| x + y | ran |" in report and " passed" in report
+
+
+@pytest.mark.slow
+def test_the_check_of_a_machine_without_one_ends_early_and_says_why(tmp_path: Path) -> None:
+    status, report = checked(tmp_path, "unknown")
+    assert status == 1 and "**Failed** with status 1" in report
+    assert "unknown driver" in report and "Benchmarks" not in report

@@ -201,12 +201,16 @@ def _determinant(site: Site) -> list[Launch | None]:
     return [_ufunc(site, site.primitive.name, site.inputs, site.outputs, _cubic(site, 1))]
 
 
+def _sharing(site: Site, cost: int) -> int:
+    """How many threads share the matrices: one, where each takes less than OpenBLAS's lock."""
+    is_shared = cost >= target().lock_ns
+    return max(min(site.units, default_num_threads()), 1) if is_shared else 1
+
+
 def _eigh(site: Site) -> list[Launch | None]:
     lower, n, cost = site.params["lower"], site.shape[-1], _spectral(site, 20)
     work, integers = 1 + 6 * n + 2 * n * n, 3 + 5 * n  # as LAPACK asks for
-    units = 1
-    if cost >= target().lock_ns:
-        units = max(min(site.units, default_num_threads()), 1)
+    units = _sharing(site, cost)
     scratch = ((units, n, n), site.char), ((units, work), site.char), ((units, integers), "l")
     params = (n, int(lower), work, integers, units)
     found = site.by_lapack(("syevd",), scratch, params, cost, small=True, units=units)
@@ -230,9 +234,11 @@ def _qr(site: Site) -> list[Launch | None]:
     k = m if whole else min(m, n)
     cost = _cubic(site, 4)
     work = BLOCK * max(m, n)
-    scratch = [((x,), site.char) for x in (m * max(n, k), min(m, n), work)]
+    units, is_single = _sharing(site, cost), site.char in "fF"
+    scratch = [((units, x), site.char) for x in (m * max(n, k), min(m, n), work)]
     names = ("geqrf", "ungqr" if site.char in "FD" else "orgqr")
-    found = site.by_lapack(names, scratch, (m, n, k, len(site.outputs) - 1, work), cost)
+    params = (m, n, k, len(site.outputs) - 1, work, units)
+    found = site.by_lapack(names, scratch, params, cost, small=is_single, units=units)
     if found or site.work > MOST_WORK:
         return found or [None]
     wide = _DOUBLE[site.char]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,9 +18,10 @@ from functrax.backends.cache import program_cache
 from functrax.backends.compilation.compiler import compile_program
 from functrax.backends.cpu import CpuDevice
 from functrax.backends.executables import library_functions as library
-from functrax.backends.executables.program import HostCall, all_programs
+from functrax.backends.executables.program import HostCall, Launch, all_programs
 from functrax.backends.libraries.calls import PRIMITIVES
 from functrax.backends.runtime.choice import NATIVE, PYTHON
+from functrax.backends.targets import making_for, target
 from functrax.core.native import extension
 from functrax.core.options.config import config
 from functrax.core.options.contexts import enable_x64
@@ -182,7 +184,7 @@ def test_transforms_along_axes(length: int, char: str) -> None:
 @pytest.mark.parametrize("char", "fd")
 @pytest.mark.parametrize("length", [3, 4, 15, 50, 64, 135, 2048, 1 << 15])
 def test_transforms_of_many_lengths(length: int, char: str) -> None:
-    close = {"rtol": 0, "atol": np.finfo(char).eps * 8 * length**0.5}
+    close = {"rtol": 0, "atol": np.finfo(char).eps * 12 * length**0.5}
     x, z = random(3, length, char=char), random(3, length, char=char.upper())
     half = np.fft.rfft(x)
     for got, wanted in (
@@ -195,6 +197,73 @@ def test_transforms_of_many_lengths(length: int, char: str) -> None:
     for vector in (0, 2):  # alone, and together with others
         (alone,), (together,) = results(jnp.fft.fft, z[vector]), results(jnp.fft.fft, z)
         np.testing.assert_array_equal(alone, together[vector])
+
+
+@pytest.mark.parametrize("char", "fd")
+def test_transforms_have_the_same_bits_on_all_processors(char: str) -> None:
+    """Rows and columns, as many as fill vectors, some more, and few."""
+    for shape in ((3, 16), (37, 60), (21, 45), (19, 128), (17, 7)):
+        x, z = random(*shape, char=char), random(*shape, char=char.upper())
+        half = np.fft.rfft(x).astype(z.dtype)
+
+        def f(x: Any, z: Any, half: Any, n: int = shape[1]) -> Any:
+            one = jnp.fft.rfft(x), jnp.fft.irfft(half, n=n), jnp.fft.ifft(z)
+            return *one, jnp.fft.fft2(z), jnp.fft.ifft2(z)
+
+        wanted = np.fft.rfft(x), x, np.fft.ifft(z), np.fft.fft2(z), np.fft.ifft2(z)
+        found = []
+        for nbytes in (16, 32, 64):
+            with making_for(replace(target(), vector_bytes=nbytes)):
+                jaxpr = functrax.jit(f).lower(x, z, half).jaxpr
+                found.append(NATIVE.load(compile_program(jaxpr).program)([x, z, half]))
+        for one, expected in zip(map(np.asarray, found[-1]), wanted, strict=True):
+            close = np.finfo(char).eps * 8 * max(1, np.abs(expected).max())
+            np.testing.assert_allclose(one, expected, rtol=0, atol=close)
+        for other in found[:2]:
+            for one, expected in zip(other, found[-1], strict=True):
+                np.testing.assert_array_equal(one, expected)
+
+
+@pytest.mark.parametrize("char", "fd")
+@pytest.mark.parametrize("length", [20000, 3**9, 1 << 17, 25 * 1350])
+def test_long_transforms(length: int, char: str) -> None:
+    close = {"rtol": 0, "atol": np.finfo(char).eps * 12 * length**0.5}
+    z = random(3, length, char=char.upper())
+    x = z.real.copy()
+    found = []
+    for nbytes in (16, 32, 64):
+        with making_for(replace(target(), vector_bytes=nbytes)):
+            f = lambda x, z: (jnp.fft.rfft(x), jnp.fft.fft(z), jnp.fft.ifft(z))
+            program = compile_program(functrax.jit(f).lower(x, z).jaxpr).program
+            calls = [i for p in all_programs(program) for i in p.instructions]
+            launches = sum(x.name == "fft" and isinstance(x, Launch) for x in calls)
+            assert launches == (5 if length == 20000 else 6)  # its half is not long
+            found.append(list(map(np.asarray, NATIVE.load(program)([x, z]))))
+    wide = z.astype("D")
+    for got, wanted in zip(found[0], (np.fft.rfft(wide.real), np.fft.fft(wide), np.fft.ifft(wide))):
+        np.testing.assert_allclose(got, wanted, **close)
+    for others in found[1:]:
+        for got, wanted in zip(others, found[0], strict=True):
+            np.testing.assert_array_equal(got, wanted)
+    assert not found[0][0][:, 0].imag.any()
+    assert length % 2 or not found[0][0][:, -1].imag.any()
+    (alone,) = results(jnp.fft.fft, z[1])
+    np.testing.assert_array_equal(alone, found[0][1][1])
+
+
+@pytest.mark.parametrize("char", "FD")
+def test_a_transform_has_the_same_bits_among_any_others(char: str) -> None:
+    """Alone, few, many, a part of the lanes, along rows and columns."""
+    for length in (8, 30, 256, 405):
+        z = random(35, length, char=char)
+        for name in ("fft", "ifft"):
+            f = getattr(jnp.fft, name)
+            (expected,) = results(f, z)
+            for count in (1, 2, 5, 16, 17):
+                np.testing.assert_array_equal(results(f, z[:count])[0], expected[:count])
+            (turned,) = results(f, expected.T.copy())
+            (both,) = results(getattr(jnp.fft, name + "n"), z)
+            np.testing.assert_array_equal(both, turned.T)
 
 
 def test_inverse_transforms_look_at_real_parts_of_real_elements() -> None:

@@ -13,10 +13,10 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
-#include <memory>
 #include <type_traits>
 #include <utility>
 
+#include "aligned_memory.h"
 #include "targets/native.h"
 
 #ifdef FUNCTRAX_WIDEST_BEGIN
@@ -55,20 +55,9 @@ void store(T* to, const Vector<T>& x) {
   std::memcpy(to, &x, sizeof x);
 }
 
-// Memory for a strip, where vectors begin at lines of a cache.
+// Memory for a strip.
 template <typename T>
-class Memory {
- public:
-  explicit Memory(Index size) : own_(new char[size * sizeof(T) + kVectorBytes]) {
-    const auto address = reinterpret_cast<std::uintptr_t>(own_.get());
-    data_ = reinterpret_cast<T*>((address + kVectorBytes - 1) / kVectorBytes * kVectorBytes);
-  }
-  T* data() const { return data_; }
-
- private:
-  std::unique_ptr<char[]> own_;
-  T* data_;
-};
+using Memory = AlignedMemory<T>;
 
 // A matrix where it lies: element [i, j] is `first[i * row + j * column]`.
 template <typename T>

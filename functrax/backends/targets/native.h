@@ -4,9 +4,9 @@
 // That one defines FUNCTRAX_HOST, its namespace, with `kRelocations`, `pause` and the register that
 // says whether a thread flushes subnormal numbers to zero (`float_mode`, `set_float_mode`,
 // `kFlushes`), and may define FUNCTRAX_WIDE, which stands before functions that processors with
-// wider vectors run in another translation of the same operations; and FUNCTRAX_WIDEST_BEGIN and
-// _END, which stand around functions that only processors with vectors of 64 bytes run, those with
-// `has_widest`.
+// wider vectors run in another translation of the same operations; and FUNCTRAX_WIDER_BEGIN and
+// _END, and FUNCTRAX_WIDEST_BEGIN and _END, which stand around functions that only processors with
+// vectors of 32, or 64, bytes run, those with `has_wider`, or `has_widest`.
 
 #pragma once
 

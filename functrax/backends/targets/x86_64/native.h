@@ -50,8 +50,15 @@ inline void set_float_mode(std::uint64_t mode) {
 #if defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__) && \
     !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 #define FUNCTRAX_WIDE __attribute__((flatten, target_clones("arch=x86-64-v3", "default")))
+#define FUNCTRAX_WIDER_BEGIN _Pragma("GCC push_options") _Pragma("GCC target(\"arch=x86-64-v3\")")
+#define FUNCTRAX_WIDER_END _Pragma("GCC pop_options")
 #define FUNCTRAX_WIDEST_BEGIN _Pragma("GCC push_options") _Pragma("GCC target(\"arch=x86-64-v4\")")
 #define FUNCTRAX_WIDEST_END _Pragma("GCC pop_options")
+
+inline bool has_wider() {
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+         __builtin_cpu_supports("bmi2");
+}
 
 inline bool has_widest() {
   return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&

@@ -51,6 +51,7 @@ class Operand:
       size: how many there are.
       written: whether the kernel writes it.
       scratch: whether it is memory of the kernel's own, for one row.
+      shared: whether it is memory that the threads of a group share, while they do one unit.
       alias: the number of the operand whose bytes it is, read as another dtype; or None.
     """
 
@@ -59,6 +60,7 @@ class Operand:
     written: bool
     scratch: bool = False
     alias: int | None = None
+    shared: bool = False
 
 
 @record

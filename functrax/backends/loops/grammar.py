@@ -20,6 +20,7 @@ import numpy as np
 from functrax.backends.kernels.ir import Reduce, Store
 from functrax.backends.kernels.tiling import Reading
 from functrax.backends.loops.tree import (
+    Barrier,
     Bind,
     If,
     Let,
@@ -39,7 +40,7 @@ from functrax.core.records import record
 from functrax.core.scalars.scalar import Scalar
 from functrax.core.types import dtypes
 
-_VALUE: Final = r"(?:extent\(d\d+, -?\d+\)|[^\s,]+)"
+_VALUE: Final = r"(?:extent\(d\d+, -?\d+\)|[^\s,:]+(?::[a-z]\w*)?)"
 _NAME: Final = r"r\d+:\w+"
 _DIMS: Final = r"d\d+(?: d\d+)*"
 HOW: Final = r"\w+<[^>]+>"
@@ -322,6 +323,7 @@ STATEMENTS: Final = {
             Prefetch,
             "prefetch b{buffer}[{address}]<dim| along d{dim}><count| count {count}><write| write>",
         ),
+        (Barrier, "barrier"),
         (Poll, "poll"),
         (
             Store,

@@ -1,8 +1,10 @@
 """What a tree computes, statement by statement, in NumPy.
 
 Arrays enter and are written to.  Lanes of a vector are an array; all else is a number at a time, in
-the order of the loops, one unit after the other.  What must not matter is made conspicuous: lanes
-that are masked out and values where a guard is false are read as what no program expects.
+the order of the loops, one unit after the other.  The threads of a loop over the members of a group
+are lanes, too; what they do to the memory that they share is watched (``shared_memory.py``).  What
+must not matter is made conspicuous: lanes that are masked out and values where a guard is false are
+read as what no program expects.
 
 Start at :func:`interpret`.
 """
@@ -20,7 +22,9 @@ from functrax.backends.kernels.evaluate import NO_EXPANSIONS, Expansion, value_o
 from functrax.backends.kernels.ir import Reduce, Store
 from functrax.backends.kernels.tiling import Reading
 from functrax.backends.loops.bodies import Visitor
+from functrax.backends.loops.shared_memory import SharedMemory
 from functrax.backends.loops.tree import (
+    Barrier,
     Bind,
     Body,
     Carried,
@@ -38,6 +42,7 @@ from functrax.backends.loops.tree import (
 from functrax.core.errors.typed import VerificationError
 from functrax.core.index.expr import Dim, IndexExpr
 from functrax.core.prims.lowered_reductions import Reduction
+from functrax.core.records import replace
 from functrax.core.scalars.scalar import Scalar
 from functrax.core.types import dtypes
 
@@ -90,6 +95,13 @@ class _Interpreter(Visitor):
         self.tail: Array | None = None
         #: The lanes of the innermost loop.
         self.lanes = 1
+        #: The threads of a group, where they do something each.
+        self.members: Array | None = None
+        self.shared = {n: SharedMemory(x) for n, x in enumerate(arrays) if self._is_shared(n)}
+
+    def _is_shared(self, buffer: int) -> bool:
+        operands = self.function.operands
+        return buffer < len(operands) and operands[buffer].shared
 
     # ---- values ---------------------------------------------------------------------------------
 
@@ -153,11 +165,7 @@ class _Interpreter(Visitor):
             shape = np.broadcast_shapes(*[x.shape for x in operands]) or (self.function.lanes,)
             values = [np.broadcast_to(x, shape) for x in operands]
             return np.asarray(self._across(how, values, lanes)[n])
-        raise VerificationError(
-            f"kernel {self.function.name}: a value is used that is not there",
-            got=repr(node),
-            fix="report this: the compiler made a wrong kernel",
-        )
+        raise self._wrong("a value is used that is not there", repr(node))
 
     def _across(self, how: Reduction, values: Sequence[Array], lanes: int) -> Sequence[Array]:
         while values[0].shape[0] > lanes:
@@ -193,6 +201,8 @@ class _Interpreter(Visitor):
     def _touched(self, guard: Array | None, place: Array) -> Array:
         """Where an element is touched: inside the guard and, in a vector loop, its end."""
         found = np.ones(place.shape, bool) if guard is None else np.asarray(guard)
+        if self.members is not None:
+            found = np.broadcast_to(found, self.members.shape)
         if self.tail is not None and (place.ndim or found.ndim):
             found = found & self.tail
         return np.broadcast_to(found, np.broadcast_shapes(found.shape, place.shape))
@@ -200,17 +210,33 @@ class _Interpreter(Visitor):
     def _check(self, buffer: int, place: Array, touched: Array) -> None:
         place = np.broadcast_to(place, touched.shape)[touched]
         if place.size and not (place.min() >= 0 and place.max() < len(self.arrays[buffer])):
-            raise VerificationError(
-                f"kernel {self.function.name}: an element that is not in its array",
-                got=f"b{buffer}[{place.min()}:{place.max() + 1}] of {len(self.arrays[buffer])}",
-                fix="report this: the compiler made a wrong kernel",
-            )
+            got = f"b{buffer}[{place.min()}:{place.max() + 1}] of {len(self.arrays[buffer])}"
+            raise self._wrong("an element that is not in its array", got)
+
+    def _watch(self, buffer: int, place: Array, touched: Array, *, writes: bool) -> None:
+        """Look whether threads meet in the memory that they share."""
+        if buffer not in self.shared:
+            return
+        if self.members is None:
+            raise self._wrong("shared memory is used where threads do not act each", f"b{buffer}")
+        places = np.broadcast_to(place, touched.shape)[touched]
+        fault = self.shared[buffer].access(places, self.members[touched], writes)
+        if fault:
+            raise self._wrong(fault, f"b{buffer}")
+
+    def _wrong(self, what: str, got: str) -> VerificationError:
+        return VerificationError(
+            f"kernel {self.function.name}: {what}",
+            got=got,
+            fix="report this: the compiler made a wrong kernel",
+        )
 
     def _load(self, node: Scalar, operands: Sequence[Array]) -> Array:
         buffer, address, has_offset, has_guard = node.attr
         place = self._place(address, operands[0] if has_offset else None)
         touched = self._touched(operands[-1] if has_guard else None, place)
         self._check(buffer, place, touched)
+        self._watch(buffer, place, touched, writes=False)
         raw = np.full(max(touched.size, 1) * node.dtype.itemsize, _NOTHING, np.uint8)
         if node.dtype == np.bool_:
             raw[:] = 1
@@ -227,6 +253,7 @@ class _Interpreter(Visitor):
         place = self._place(s.address, offset)
         touched = self._touched(guard, place)
         self._check(s.buffer, place, touched)
+        self._watch(s.buffer, place, touched, writes=True)
         array = self.arrays[s.buffer]
         places = np.broadcast_to(place, touched.shape)[touched]
         values = np.broadcast_to(value, touched.shape)[touched]
@@ -260,7 +287,33 @@ class _Interpreter(Visitor):
         for c, x in zip(carries, values, strict=True):
             self.known[-1][c.result] = x
 
+    def _member_steps(self, s: Loop) -> None:
+        """The steps of all threads at once."""
+        for memory in self.shared.values():
+            memory.begin()
+        self.members = self.indices[s.dim] = np.arange(self.function.group)
+        self._step((), [], s.body)
+        self.members = None
+
+    def visit_Barrier(self, s: Barrier) -> None:
+        if self.members is None or self.tail is not None:
+            raise self._wrong("a barrier that not all threads of a group come to", str(s))
+        for memory in self.shared.values():
+            memory.order()
+
+    def _where(self, condition: Array, body: Body) -> None:
+        """Do statements where threads find a bool true."""
+        before = self.tail
+        self.tail = condition if before is None else before & condition
+        self.known.append({})
+        if self.tail.any():
+            self.statements(body)
+        self.known.pop()
+        self.tail = before
+
     def visit_Loop(self, s: Loop) -> None:
+        if s.kind == "member":
+            return self._member_steps(s)
         values = self._first(s.carries)
         before, lanes = self.tail, self.lanes
         self.lanes = self.function.lanes if s.kind == "vector" else 1
@@ -295,8 +348,12 @@ class _Interpreter(Visitor):
 
     def visit_Bind(self, s: Bind) -> None:
         values = self._first(s.carries)
-        if s.inside is not None and not self.value(s.inside):
-            return
+        if s.inside is not None:
+            inside = self.value(s.inside)
+            if inside.ndim:  # of threads some
+                return self._where(inside, (replace(s, inside=None),))
+            if not inside:
+                return
         index = self.value(s.index)
         before = self.indices.get(s.dim)
         self.indices[s.dim] = index + np.arange(self.function.lanes) if s.vector else index
@@ -309,8 +366,13 @@ class _Interpreter(Visitor):
         self.statements(s.points)
 
     def visit_If(self, s: If) -> None:
+        condition = self.value(s.condition)
+        if condition.ndim:  # of threads some
+            self._where(condition, s.body)
+            self._where(~condition, s.otherwise)
+            return
         self.known.append({})
-        self.statements(s.body if self.value(s.condition) else s.otherwise)
+        self.statements(s.body if condition else s.otherwise)
         self.known.pop()
 
     # ---- contractions ---------------------------------------------------------------------------

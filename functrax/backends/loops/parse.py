@@ -81,14 +81,15 @@ class _Parser:
         operands: list[Operand] = []
         updated: list[int] = []
         while found := self._next(
-            r"(in|out|scratch) b\d+: (\w+)\[(\d+)\](?: of b(\d+))?( updated)?"
+            r"(in|out|scratch|shared) b\d+: (\w+)\[(\d+)\](?: of b(\d+))?( updated)?"
         ):
             kind, dtype, size, alias, often = found.groups()
             if often:
                 updated.append(len(operands))
             of = None if alias is None else int(alias)
-            own = kind == "scratch"
-            operands.append(Operand(dtypes.as_dtype(dtype), int(size), kind != "in", own, of))
+            own, shared = kind == "scratch", kind == "shared"
+            operand = Operand(dtypes.as_dtype(dtype), int(size), kind != "in", own, of, shared)
+            operands.append(operand)
         extents = self._need(r"extents((?: \d+)*)")
         numbers = self._need(r"units (\d+), points (\d+), work (\d+)")
         units, points, work = map(int, numbers.groups())

@@ -60,7 +60,9 @@ class _Text:
         f = self.function
         self.lines.append(f"kernel {f.name}:")
         for n, x in enumerate(f.operands):
-            kind = "scratch" if x.scratch else "out" if x.written else "in"
+            kind = (
+                "shared" if x.shared else "scratch" if x.scratch else "out" if x.written else "in"
+            )
             alias = "" if x.alias is None else f" of b{x.alias}"
             updated = " updated" if n in f.updated else ""
             self._line(f"{kind} b{n}: {x.dtype}[{x.size}]{alias}{updated}")

@@ -42,7 +42,6 @@ from functrax.core.records import field, record
 from functrax.core.scalars.scalar import Builder, Scalar
 
 INDEX: Final = np.dtype(np.int64)
-_WORD: Final = np.dtype(np.uint32)
 
 
 @record(eq=False)
@@ -74,7 +73,8 @@ class Loop:
       kind: ``"parallel"``, whose steps do not depend on one another; ``"serial"``; ``"threads"``,
         which threads share; ``"vector"``, whose steps are of ``step`` neighbouring points at once;
         ``"grid"``, each of whose steps a group of threads does; ``"group"``, which the threads of a
-        group share; ``"wide"``, whose few steps are written out, with one access of memory for all.
+        group share; ``"wide"``, whose few steps are written out, with one access of memory for all;
+        ``"member"``, of which each thread of a group does one step, all at once.
       dim: whose index it steps.
       begin: the first index.
       end: where the indices end.
@@ -326,13 +326,18 @@ class Prefetch:
 
 
 @record(eq=False)
+class Barrier:
+    """Threads of a group wait here for one another: what they wrote before, all read after."""
+
+
+@record(eq=False)
 class Poll:
     """Asks now and then whether the kernel is to end."""
 
 
 Statement: TypeAlias = (
     "Loop | While | Bind | If | Tile | TileSum | TurnTile | Let | Reduce | Running | Prefetch"
-    " | Poll | Store"
+    " | Barrier | Poll | Store"
 )
 Body: TypeAlias = "tuple[Statement, ...]"
 
@@ -490,8 +495,3 @@ def length(b: Builder, low: Scalar, high: Scalar) -> Scalar:
 
 def _is_zero(x: Scalar) -> bool:
     return x.op == "const" and not x.attr
-
-
-def quotient(b: Builder, x: Scalar, y: Scalar) -> Scalar:
-    """How often a small integer that is not negative contains another one."""
-    return b.convert(b.div(b.convert(x, _WORD), b.convert(y, _WORD)), INDEX)

@@ -13,6 +13,7 @@ import numpy as np
 from functrax.backends.kernels.ir import Store
 from functrax.backends.loops.bodies import Visitor
 from functrax.backends.loops.tree import (
+    Barrier,
     Bind,
     Body,
     Function,
@@ -42,7 +43,7 @@ _CARRYING: Final = ("serial", "vector", "group")
 _ANY: Final = (-(1 << 62), 1 << 62)
 _LEAVES: Final = frozenset(("acc", "result"))
 #: Kinds of loops.
-KINDS: Final = ("parallel", "serial", "threads", "vector", "grid", "group", "wide")
+KINDS: Final = ("parallel", "serial", "threads", "vector", "grid", "group", "wide", "member")
 
 
 def verify(function: Function) -> None:
@@ -68,8 +69,11 @@ class _Verifier(Visitor):
         #: Of loops: where they begin, and the largest distance of an index from there.
         self.reach: dict[int, tuple[Scalar, int]] = {}
         self.in_masked = False
-        #: The dims of loops over units, whose indices loops are taken apart into.
+        #: The dims of units and of threads, and those that follow from them: several run at once.
         self.units: set[int] = set()
+        #: Whether all threads of a group come here.
+        self.all_meet = False
+        self.in_group = False
         #: The dims of which several indices run at once.
         self.at_once: list[int] = []
 
@@ -231,14 +235,22 @@ class _Verifier(Visitor):
     def visit_Loop(self, s: Loop) -> None:
         self.check(s.kind in KINDS, "a kind of loop", s.kind)
         at_once = s.kind not in ("serial", "grid")
-        if s.kind == "grid":
+        if s.kind in ("grid", "member"):
             self.units.add(s.dim)
+        meet, inside = self.all_meet, self.in_group
+        if s.kind == "member":
+            threads = self.range_of(s.begin)[0], self.range_of(s.end)[1]
+            whole = not inside and threads == (0, self.function.group)
+            self.check(whole, "a loop over other threads than those of a group", s.dim)
+            self.all_meet = self.in_group = True
+        elif s.kind != "serial":
+            self.all_meet = False
         self.check(not s.carries or s.kind in _CARRYING, "a loop that carries", s.dim)
         self.reach[s.dim] = s.begin, self._reach(s)
         before = self.in_masked
         self.in_masked = before or s.masked
         self._steps(s, self.range_of(s.begin)[0], self.range_of(s.end)[1] - 1, at_once)
-        self.in_masked = before
+        self.in_masked, self.all_meet, self.in_group = before, meet, inside
 
     def _reach(self, s: Loop) -> int:
         """How far an index of a loop may be from its first one."""
@@ -262,7 +274,14 @@ class _Verifier(Visitor):
             low = max(min(low, high), 0)
         if s.tile is not None:
             self.tiles[s.tile[0]] = s.dim, s.tile[1]
-        self._steps(s, low, high, s.vector or self._is_of_unit(s.index))
+        at_once = self._is_of_unit(s.index)
+        if at_once:
+            self.units.add(s.dim)
+        meet = self.all_meet
+        self.all_meet = meet and s.inside is None
+        self._steps(s, low, high, s.vector or at_once)
+        self.units.discard(s.dim)
+        self.all_meet = meet
         if s.tile is not None:
             del self.tiles[s.tile[0]]
 
@@ -274,8 +293,10 @@ class _Verifier(Visitor):
 
     def visit_If(self, s: If) -> None:
         self.check(s.condition.dtype == _BOOL, "a condition that is no bool", s.condition)
+        meet, self.all_meet = self.all_meet, False
         self.body(s.body)
         self.body(s.otherwise)
+        self.all_meet = meet
 
     def visit_Tile(self, s: Tile) -> None:
         self.check(s.corner in self.dims, "a tile outside of its loop", s.corner)
@@ -314,6 +335,9 @@ class _Verifier(Visitor):
 
     # ---- others ---------------------------------------------------------------------------------
 
+    def visit_Barrier(self, s: Barrier) -> None:
+        self.check(self.all_meet, "a barrier that not all threads of a group come to", s)
+
     def visit_Let(self, s: Let) -> None:
         for name, value in zip(s.names, s.values):
             self.check(name.dtype == value.dtype, "a name of another dtype", name)
@@ -327,7 +351,7 @@ class _Verifier(Visitor):
         self.check(operand.written, "a store to an array that is only read", s.buffer)
         self.check(s.value.dtype == operand.dtype, "a store's dtype", s.value.dtype)
         self._place(s.buffer, s.address, s.offset is not None or s.guard is not None)
-        own = operand.scratch  # a thread has its own
+        own = operand.scratch or operand.shared  # which a thread or a group has for itself
         if s.independent is None and s.offset is None and not own:
             self._check_once(s)
 

@@ -17,7 +17,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from functrax.backends.llvm.addresses import Memory
+from functrax.backends.llvm.addresses import Memory, memory_type
 from functrax.backends.llvm.emit import definitions
 from functrax.backends.llvm.loads import Loads
 from functrax.backends.llvm.tile_rows import Tiles
@@ -70,6 +70,10 @@ def emit_thread(tree: Function, name: str, contract: bool = True) -> DeviceKerne
     stores = ThreadStores(w, memory, loads, nodes)
     taken = []
     for n, operand in enumerate(tree.operands):
+        if operand.shared:
+            array = w.shared_array(memory_type(operand.dtype), operand.size)
+            w.header.append(f"  %b{n} = addrspacecast ptr addrspace(3) {array} to ptr")
+            continue
         if operand.scratch:
             raise VerificationError(
                 f"kernel {tree.name}: memory of its own",

@@ -53,6 +53,13 @@ class ThreadWriter(Writer):
             self.header.append(f"  %{name} = call i32 @{_SREG}.{name}.x()")
         return f"%{name}"
 
+    def number(self, value: int, key: Any) -> str:
+        """A run-time argument; but places in shared memory are part of the code."""
+        if type(key) is tuple and key[0] in ("const", "stride"):
+            if self.kernel.operands[key[1]].shared:
+                return str(value)
+        return super().number(value, key)
+
     def of_thread(self, name: str) -> str:
         """A number of a thread: in its warp, ``lane``; of its warp, ``warp``; in its group,
         ``member``.  And ``mates``: which lanes of the warp are of its group, as bits.
@@ -246,6 +253,10 @@ class ThreadStatements(GroupStatements):
             self._group_loop(loop)
         elif loop.kind == "wide":
             WideLoops(self).write(loop)
+        elif loop.kind == "member":
+            member = self.writer.of_thread("member")
+            self.writer.define_dim(loop.dim, self.writer.line(f"zext i32 {member} to i64"))
+            self.write(loop.body)
         else:
             self._loop(loop)
 
@@ -282,4 +293,5 @@ class ThreadStatements(GroupStatements):
         tree.If: _if_or_turns,
         tree.Loop: _shared_loop,
         tree.Running: _together_running,
+        tree.Barrier: lambda self, _: self.writer.do(_BARRIER),
     }

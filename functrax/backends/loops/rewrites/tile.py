@@ -34,13 +34,13 @@ from functrax.backends.loops.tree import (
     extent,
     index,
     number,
-    quotient,
     smaller,
 )
 from functrax.core.index.expr import Dim, IndexExpr, add_terms
 from functrax.core.records import record, replace
-from functrax.core.scalars.scalar import Scalar
+from functrax.core.scalars.scalar import Builder, Scalar
 
+_WORD: Final = np.dtype(np.uint32)
 #: The largest step between neighbours of which whole lines are asked for.
 NEAR: Final = 4
 #: Where something begins and ends.
@@ -159,7 +159,7 @@ class _Tiled:
         b = self.b
         out = []
         for size in reversed(sizes[1:]):
-            found = quotient(b, unit, size)
+            found = _quotient(b, unit, size)
             out.append(b.sub(unit, b.mul(found, size)))
             unit = found
         out.append(unit)
@@ -414,9 +414,9 @@ class _Tiled:
         which may be the next unit's first.
         """
         b, t, length, begun = self.b, self.tiling, steps.length, steps.begun
-        place = quotient(b, b.sub(rows[0], first_row), self.height)
+        place = _quotient(b, b.sub(rows[0], first_row), self.height)
         place = smaller(b, place, self._number("last_part", parts - 1))
-        row = b.mul(place, quotient(b, length, self._number("parts", parts)))
+        row = b.mul(place, _quotient(b, length, self._number("parts", parts)))
         across = coefficient(t.right.address, t.first_column)
         begin = b.mul(index(b, t.first_column), self._number("next_column", across))
         far = b.sub(self.next_unit, begin)
@@ -456,3 +456,8 @@ def _parts(tree: Function) -> tuple[tuple[int, ...], np.dtype[Any], tuple[Store,
         stores = tuple([s for s in body[2:] if type(s) is Store])
         assert len(stores) == len(body) - 2
         return dims, reduction.how.carries[0], stores
+
+
+def _quotient(b: Builder, x: Scalar, y: Scalar) -> Scalar:
+    """How often a small integer that is not negative contains another one."""
+    return b.convert(b.div(b.convert(x, _WORD), b.convert(y, _WORD)), INDEX)

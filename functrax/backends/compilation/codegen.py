@@ -137,6 +137,9 @@ def group_code(eqn: Eqn) -> GroupCode | Refusal:
         temporaries = tuple([o for o in made[-1][-1].kernel.operands[known:] if not o.scratch])
         written = range(len(eqn.invars), len(eqn.invars) + len(eqn.outvars) + len(temporaries))
         arrays = [(lowered.reads, tuple(written))] * len(made)
+    else:
+        first = len(eqn.invars) + len(eqn.outvars)
+        temporaries, arrays = _with_temporaries(lowered, made, first)
     begins = lowered.begins or [()] * len(made)
     codes = [
         replace(x, arrays=y, begins=z)
@@ -145,6 +148,23 @@ def group_code(eqn: Eqn) -> GroupCode | Refusal:
     ]
     fill = None if lowered.fill is None else kernel_codes(lowered.fill)[0]
     return GroupCode(temporaries, lowered.copies, tuple(codes), fill)
+
+
+def _with_temporaries(
+    lowered: LoweredGroup, made: Sequence[Sequence[KernelCode | DeviceKernelCode]], first: int
+) -> tuple[tuple[Operand, ...], list[Arrays]]:
+    """All temporaries, of which the first one has a number, and what each kernel's codes take.
+
+    Schedules append those between the parts of a kernel to its arrays.
+    """
+    temporaries, arrays = list(lowered.temporaries), []
+    for some, (read, written) in zip(made, lowered.arrays, strict=True):
+        others = some[-1].kernel.operands[len(read) + len(written) :]
+        more = [o for o in others if not o.scratch and o.alias is None]
+        begin = first + len(temporaries)
+        temporaries += more
+        arrays.append((read, (*written, *range(begin, begin + len(more)))))
+    return tuple(temporaries), arrays
 
 
 @record

@@ -90,7 +90,7 @@ def _contraction(eqn: Eqn, runs: Any) -> LoweredGroup | Refusal:
     """A sum of products: tiles of it, else loops if they are few, else a host call."""
     jaxpr: Jaxpr = eqn.params["jaxpr"]
     if target().warp:
-        return _group(eqn)
+        return _on_threads(eqn)
     if (not options.strict or options.strict_tiles) and not has_few_parts(jaxpr):
         tiles = _tiles(jaxpr, eqn.params["name"], runs, not is_small(jaxpr))
         if isinstance(tiles, LoweredGroup):
@@ -137,6 +137,20 @@ def _tiles(jaxpr: Jaxpr, name: str, runs: Any, needed: bool) -> LoweredGroup | R
         begins.append(tuple(places) if firsts else ())
     temporaries = tuple([operands[n] for n in own])
     return LoweredGroup(plain, arrays, begins, temporaries=temporaries)
+
+
+def _on_threads(eqn: Eqn) -> LoweredGroup | Refusal:
+    """A sum of products for threads in groups, whose strategies choose the tiles."""
+    jaxpr: Jaxpr = eqn.params["jaxpr"]
+    if options.strict or has_few_parts(jaxpr):
+        return _group(eqn)
+    from functrax.backends.gemm.lower_contraction import lower_contraction
+
+    kernels = lower_contraction(jaxpr, eqn.params["name"])
+    if isinstance(kernels, Refusal) or _without_instructions(kernels) is not None:
+        return _group(eqn)
+    known = range(len(jaxpr.invars) + len(jaxpr.outvars))
+    return LoweredGroup(*_with_own_arrays(kernels, dict(enumerate(known))))
 
 
 def _with_own_arrays(

@@ -61,6 +61,9 @@ class Target:
       row_points: how many points of a long row each thread of a group has at least.
       busy_threads: how many threads keep a GPU busy.
       access_bytes: the most bytes that a thread reads or writes at once.
+      block: how many threads a group has that keeps tiles in shared memory, or that is put together
+        of threads or of warps with work of their own.
+      shared_bytes: bytes of memory that the threads of a group can share.
       vector_bytes: bytes of a vector register.
       registers: how many vector registers there are.
       shuffled_bytes: bytes of the parts of a vector register inside which elements change places in
@@ -162,6 +165,8 @@ class Target:
     row_points: int = 0
     busy_threads: int = 0
     access_bytes: int = 0
+    block: int = 0
+    shared_bytes: int = 0
     vector_bytes: int = 16
     registers: int = 16
     shuffled_bytes: int = 16

@@ -62,9 +62,10 @@ class Grid(Rewrite):
     def apply(self, tree: Function) -> Function:
         """The tree with one loop over units."""
         b, unit = tree.builder, tree.new_dim()
-        loops, body = _parallel(tree.body)
+        loops, body = parallel_loops(tree.body)
         units = math.prod([loop.end.attr[1] for loop in loops])
-        body = changed(body, partial(_once, b, _steps_along(loops, body)))
+        own = [loop for loop in loops if loop.dim < len(tree.extents)]
+        body = changed(body, partial(_once, tree, _steps_along(own, body)))
         rest = self._narrow(b, index(b, unit))
         for loop in loops[:0:-1]:
             size = self._narrow(b, loop.end)
@@ -80,7 +81,7 @@ class Grid(Rewrite):
         return x if self.wide else b.convert(x, _WORD)
 
 
-def _parallel(body: Body) -> tuple[list[Loop], Body]:
+def parallel_loops(body: Body) -> tuple[list[Loop], Body]:
     """The parallel loops that stand one inside the other and begin at 0, and what is in them."""
     loops: list[Loop] = []
     while len(body) == 1:
@@ -109,10 +110,13 @@ def _steps_along(loops: Sequence[Loop], body: Body) -> dict[int, set[int]]:
     return found
 
 
-def _once(b: Builder, along: Mapping[int, set[int]], s: Statement) -> Sequence[Statement] | None:
+def _once(
+    tree: Function, along: Mapping[int, set[int]], s: Statement
+) -> Sequence[Statement] | None:
     """A store that does not depend on some indices, done for one of each alone: the first."""
-    if type(s) is not Store or s.serial or s.offset is not None:
+    if type(s) is not Store or s.serial or s.offset is not None or tree.operands[s.buffer].shared:
         return None
+    b = tree.builder
     zero = b.const(0, INDEX)
     firsts = [
         b.compare("eq", index(b, d), zero)

@@ -47,7 +47,7 @@ class Vectorize(Rewrite):
         return replace(tree, body=body, vector=self.dim, lanes=self.lanes)
 
     def _vector(self, tree: Function, loop: Loop) -> Loop:
-        grain = _grain(loop.begin)
+        grain = grain_of(loop.begin)
         ragged = tree.extents[self.dim] % self.lanes != 0 or grain % self.lanes != 0
         return replace(loop, kind="vector", step=self.lanes, masked=ragged)
 
@@ -101,7 +101,7 @@ def reductions_of(loop: Loop) -> list[tuple[Reduce, list[int]]]:
     return [(s, [place[x] for x in s.results]) for s in loop.body if type(s) is Reduce]
 
 
-def _grain(begin: Scalar) -> int:
+def grain_of(begin: Scalar) -> int:
     """What all first indices of a loop are a multiple of: 0 where it begins at 0."""
     if begin.op == "mul" and begin.args[1].op == "number":
         value: int = begin.args[1].attr[1]

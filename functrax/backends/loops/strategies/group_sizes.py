@@ -5,9 +5,22 @@ Start at :func:`group_of_row`.
 
 from __future__ import annotations
 
+import math
+from typing import Final
+
+import numpy as np
+
 from functrax.backends.kernels.accesses import coefficient
 from functrax.backends.kernels.ir import Kernel
 from functrax.backends.targets import Target
+
+#: The largest number of 32 bits.
+MOST: Final = int(np.iinfo(np.int32).max)
+
+
+def is_wide(kernel: Kernel) -> bool:
+    """Whether the numbers of points need more than 32 bits."""
+    return math.prod(kernel.extents) > MOST
 
 
 def group_of(length: int, target: Target) -> int:

@@ -5,7 +5,9 @@ Outer dims become units of a grid.  A unit is the work of
 - one thread, where nothing is reduced, or columns are: neighbouring threads take neighbouring
   points of the dim along which memory is contiguous;
 - the threads of a warp, or of a block, where rows are reduced, or gone through again afterwards:
-  neighbouring threads take neighbouring points of the row.
+  neighbouring threads take neighbouring points of the row;
+- a block that shares memory, which does a tile at a time, of reads along another dim than the
+  stores, and of sums of products (``shared_tiles.py``).
 
 Long reductions and running results are done in blocks first, as on other targets.
 
@@ -14,20 +16,17 @@ Start at :func:`for_groups`.
 
 from __future__ import annotations
 
-import math
-
-import numpy as np
-
 from functrax.backends.kernels.ir import Kernel
 from functrax.backends.kernels.merge import merged
 from functrax.backends.loops.rewrites.combine import Combine
 from functrax.backends.loops.rewrites.grid import Grid, Keep, Share
 from functrax.backends.loops.rewrites.points import Points
 from functrax.backends.loops.rewrites.rewrite import Rewrite
+from functrax.backends.loops.strategies import shared_tiles
 from functrax.backends.loops.strategies.group_points import points_at_once
 from functrax.backends.loops.strategies.group_scans import scans_of_groups
 from functrax.backends.loops.strategies.group_scatters import owners_of, with_atomic_updates
-from functrax.backends.loops.strategies.group_sizes import group_of_row, keeps_rows
+from functrax.backends.loops.strategies.group_sizes import group_of_row, is_wide, keeps_rows
 from functrax.backends.loops.strategies.lanes import (
     choose_vector,
     scatter_loops,
@@ -44,30 +43,40 @@ def for_groups(kernel: Kernel, target: Target) -> list[tuple[Kernel, list[Rewrit
     if not any(s.atomic for s in kernel.rows):
         scatter_loops(kernel)
     kernel = merged(kernel)
-    kernel.vector = choose_vector(kernel)
+    is_product = bool(shared_tiles.product_tiles(kernel, target))
+    kernel.vector = choose_vector(kernel, kernel.outer if is_product else None)
     vector_innermost(kernel)
     last = Combine(target.has_fma)
-    return [(k, [*_threads(k, n, target), last]) for k, n in _with_groups(kernel, target)]
+    parts = _with_groups(kernel, target, is_product)
+    return [(k, [*_rewrites(k, n, target), last]) for k, n in parts]
 
 
-def _with_groups(kernel: Kernel, target: Target) -> list[tuple[Kernel, int]]:
+def _rewrites(kernel: Kernel, group: int, target: Target) -> list[Rewrite]:
+    """What shares the loops of a kernel: the first of some ways that takes it."""
+    kernel.lanes = 1
+    tiles = shared_tiles.product_tiles(kernel, target) or shared_tiles.staged_reads(kernel, target)
+    return tiles or _threads(kernel, group, target)
+
+
+def _with_groups(kernel: Kernel, target: Target, is_product: bool) -> list[tuple[Kernel, int]]:
     """The kernels that a kernel is done in, and how many threads each unit has."""
     if kernel.stages and kernel.stages[0].scan is not None:
         return scans_of_groups(kernel, target)
-    grain = None if "block" in kernel.off else block_of_reduction(kernel, target)
+    grain = None
+    if "block" not in kernel.off:
+        way = shared_tiles.block_of_products if is_product else block_of_reduction
+        grain = way(kernel, target)
     parts = [kernel] if grain is None else two_kernels(kernel, grain)
     return [(k, group_of_row(k, target)) for k in parts]
 
 
 def _threads(kernel: Kernel, group: int, target: Target) -> list[Rewrite]:
     """The rewrites that give a kernel its threads."""
-    kernel.lanes = 1
-    wide = math.prod(kernel.extents) > np.iinfo(np.int32).max
-    if kernel.updated and (owned := owners_of(kernel, wide, target)) is not None:
+    if kernel.updated and (owned := owners_of(kernel, is_wide(kernel), target)) is not None:
         return owned
     count = points_at_once(kernel, target)
     found: list[Rewrite] = [Points(count, kernel.outer[-1])] if count > 1 else []
-    found.append(Grid(group, wide))
+    found.append(Grid(group, is_wide(kernel)))
     if group > 1:
         found.append(Share(kernel.inner[-1]))
         if keeps_rows(kernel, group, target):

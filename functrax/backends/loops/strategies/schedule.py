@@ -34,7 +34,6 @@ from functrax.backends.loops.rewrites.apply import rewritten
 from functrax.backends.loops.rewrites.combine import Combine
 from functrax.backends.loops.rewrites.rewrite import KINDS, Rewrite
 from functrax.backends.loops.rewrites.vectorize import Narrow, Vectorize
-from functrax.backends.loops.strategies.groups import for_groups
 from functrax.backends.loops.strategies.lanes import (
     choose_full_vector,
     choose_lanes,
@@ -91,6 +90,8 @@ def schedule(kernel: Kernel, target: Target, left_out: LeftOut = NOTHING) -> lis
     """
     kernel.off = left_out.kinds
     if target.warp:
+        from functrax.backends.loops.strategies.groups import for_groups  # which only GPUs need
+
         return for_groups(kernel, target)
     if kernel.tiling is not None:
         return [(kernel, tiles(kernel, kernel.tiling))]

@@ -15,10 +15,8 @@ from functrax.backends.machine_code.code_generator import left_out
 from functrax.backends.machine_code.llvm_bindings import Library, library_file
 from functrax.backends.ptx.whitelist import check
 from functrax.backends.targets import Target
+from functrax.backends.targets.nvptx import OPTIMIZATION
 from functrax.core.process.locks import new_lock
-
-#: How well instructions are selected and scheduled.
-OPTIMIZATION: Final = 3
 
 _one_at_a_time: Final = new_lock()
 

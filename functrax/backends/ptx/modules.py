@@ -22,10 +22,11 @@ from functrax.backends import disk_cache
 from functrax.backends.compile_log import found, step
 from functrax.backends.machine_code.code_generator import library
 from functrax.backends.machine_code.kernel_jit import KEPT
-from functrax.backends.ptx.assemble import OPTIMIZATION, ptx
+from functrax.backends.ptx.assemble import ptx
 from functrax.backends.ptx.emit import DeviceKernel, module
 from functrax.backends.ptx.pieces import alone, joined
 from functrax.backends.targets import Target
+from functrax.backends.targets.nvptx import OPTIMIZATION
 from functrax.core.process.locks import new_rlock
 from functrax.core.records import record
 

@@ -18,6 +18,8 @@ from functrax.core.records import replace
 WARP: Final = 32
 #: Threads of a block of which each, or each warp, has work of its own.
 BLOCK: Final = 256
+#: How well LLVM selects instructions for them, 0 to 3.
+OPTIMIZATION: Final = 3
 #: The compute capabilities that code is made for, as numbers: 80 is 8.0.
 CAPABILITIES: Final = (75, 80, 86, 89, 90, 100, 120)
 

@@ -19,8 +19,8 @@ from collections.abc import Callable
 from functools import cache, partial
 from typing import Final
 
+from functrax.backends import targets
 from functrax.backends.machine_code.llvm_bindings import Library, folder, library_file
-from functrax.backends.targets import target
 from functrax.core.process.locks import around_fork, new_lock
 
 #: How well instructions are selected and scheduled; no passes run before that.
@@ -109,7 +109,7 @@ class CodeGenerator:
 
     def __init__(self) -> None:
         self._llvm = Library(library_file())
-        wanted = target()
+        wanted = targets.host()
         self._system = wanted.triple
         self._llvm.initialize(all_kinds=bool(self._system))
         cpu, features = self._llvm.host()

@@ -12,6 +12,7 @@ Start at :func:`target`.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -31,32 +32,41 @@ FOLDERS: Final[dict[str, tuple[str, ...]]] = {
     "functrax.backends.targets.nvptx": (),
 }
 
-_current: Target | None = None
+
+class _Wanted(threading.local):
+    """What this thread makes code for, if it is not the machine that it runs on."""
+
+    target: Target | None = None
+
+
+_wanted: Final = _Wanted()
 
 
 def target() -> Target:
-    """The target that code is made for: the machine that this process runs on, or a lesser one.
+    """The target that this thread makes code for: the machine that it runs on, or another.
 
     Raises:
       ArgumentError: ``FUNCTRAX_CPU`` is no kind of processor, or one that this is not.
     """
-    global _current
-    if _current is None:
-        from functrax.backends.targets.detect import detected
+    return _wanted.target or host()
 
-        _current = detected()
-    return _current
+
+@cache
+def host() -> Target:
+    """The machine that this process runs on, or a lesser one; see :func:`target`."""
+    from functrax.backends.targets.detect import detected
+
+    return detected()
 
 
 @contextmanager
 def making_for(wanted: Target) -> Iterator[None]:
-    """A block in which code is made for another target."""
-    global _current
-    before, _current = _current, wanted
+    """A block in which this thread makes code for another target."""
+    before, _wanted.target = _wanted.target, wanted
     try:
         yield
     finally:
-        _current = before
+        _wanted.target = before
 
 
 def schedule_target() -> Target:

@@ -102,7 +102,7 @@ class Loaded:
 def serve(server: Server) -> None:
     """Let a server run all kernels of this process, whose executor is the one in Python."""
     slots: list[Sequence[Slot]] = []
-    here, program = executor.bound_kernel, executor._Run.program
+    here, program = executor.bound_kernel, executor.ProgramRun.program
 
     def bound_kernel(x: Launch, places: Sequence[int], flushes: bool) -> Callable[[int, int], None]:
         if x.function not in server.functions:  # of a library
@@ -120,7 +120,7 @@ def serve(server: Server) -> None:
 
     for owner, name, value in (
         (executor, "bound_kernel", bound_kernel),
-        (executor._Run, "program", noting),
+        (executor.ProgramRun, "program", noting),
         (object_loader, "load", lambda data: Loaded(server, data)),
     ):
         setattr(owner, name, value)
@@ -130,7 +130,8 @@ def main(programs: int, contractions: int, *command: str) -> None:
     """Check seeds; print how many kernels there were."""
     if command:
         aarch64 = processor("aarch64", identity="AArch64, emulated")
-        targets._current = replace(aarch64, cpu="generic", triple="aarch64-unknown-linux-gnu")
+        emulated = replace(aarch64, cpu="generic", triple="aarch64-unknown-linux-gnu")
+        targets.host = lambda: emulated
         serve(Server(command))
     for seed in range(programs):
         for kind in ("exact", "bits", "smooth"):

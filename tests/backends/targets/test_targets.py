@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from functrax.backends.targets.detect import limited, target_of
 from functrax.backends.targets.dialect import Dialect
 from functrax.backends.targets.facts import Facts
 from functrax.core.errors.typed import ArgumentError
+from functrax.core.records import replace
 from tests.backends.machines import processor
 from tests.backends.targets.toy import TOY
 
@@ -130,7 +132,7 @@ preload._preload.stop()
 names = tuple(os.uname())[:4]
 os.uname = lambda: os.uname_result((*names, "toy9000"))
 targets.FOLDERS[{TOYS!r}] = ("toy9000",)
-targets._current = None
+targets.host.cache_clear()
 jit.circumstances.cache_clear()
 
 from tests.backends.targets.random_kernels import main
@@ -155,3 +157,14 @@ def test_kernels_of_an_added_target() -> None:
     name, kernels = found.stdout.splitlines()
     assert name == TOY.name
     assert int(kernels) > 10
+
+
+def test_a_thread_makes_code_for_a_target_of_its_own() -> None:
+    machine, other = targets.target(), replace(targets.target(), name="another")
+    seen: list[Target] = []
+    with targets.making_for(other):
+        thread = threading.Thread(target=lambda: seen.append(targets.target()))
+        thread.start()
+        thread.join()
+        assert targets.target() is other
+    assert targets.target() is machine is seen[0]

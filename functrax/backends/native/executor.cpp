@@ -9,6 +9,7 @@
 
 #include "interpreter_exit.h"
 #include "numpy_arrays.h"
+#include "program_walk.h"
 #include "reference.h"
 #include "subnormals.h"
 #include "thread_pool.h"
@@ -18,7 +19,6 @@ namespace {
 
 using program::Instruction;
 using program::Kind;
-using program::Loop;
 using program::Op;
 using program::Program;
 using program::Slot;
@@ -36,16 +36,6 @@ std::int64_t coarse_now() {
   return now.tv_sec * std::int64_t{1'000'000'000} + now.tv_nsec;
 }
 
-std::int64_t read_integer(const void* place, std::int64_t nbytes, bool is_unsigned) {
-  std::uint64_t bits = 0;
-  std::memcpy(&bits, place, nbytes);
-  const int unused = static_cast<int>(64 - 8 * nbytes);
-  if (is_unsigned || unused == 0) {
-    return static_cast<std::int64_t>(std::min<std::uint64_t>(bits, is_unsigned ? INT64_MAX : bits));
-  }
-  return static_cast<std::int64_t>(bits << unused) >> unused;
-}
-
 class Run {
  public:
   Run(const Program& p, Owner& owner, std::vector<Event>* events)
@@ -60,7 +50,14 @@ class Run {
 
   void give_up_gil() { saved_ = PyEval_SaveThread(); }
   bool program(const Program& p, Frame& frame);
-  bool inner(const Program& p, Frame& frame, void* const* targets);
+  bool copy(void* target, const void* source, std::int64_t nbytes) {
+    thread_pool::copy(target, source, nbytes);
+    return true;
+  }
+  bool read(const void* source, void* target, std::int64_t nbytes) {
+    std::memcpy(target, source, nbytes);
+    return true;
+  }
   bool poll(std::int64_t cost);
   PyThreadState* leave() { return std::exchange(saved_, nullptr); }
 
@@ -70,7 +67,6 @@ class Run {
   bool launch(const Instruction& x, Frame& frame);
   bool launches(const Instruction* first, int count, Frame& frame);
   bool host_call(const Program& p, const Instruction& x, Frame& frame);
-  bool cond(const Program& p, const Instruction& x, Frame& frame);
   Ref views(const Program& p, const std::vector<int>& numbers, Frame& frame, bool writable);
   bool look_at_signals();
   bool look_at_clock();
@@ -115,16 +111,6 @@ bool Run::timed(const Program& p, Frame& frame) {
     const std::int64_t begin = recorder::now();
     if (!instruction(p, p.instructions[k], frame)) return false;
     events_->push_back({p.number, static_cast<int>(k), begin, recorder::now()});
-  }
-  return true;
-}
-
-bool Run::inner(const Program& p, Frame& frame, void* const* targets) {
-  for (int n : p.written) frame.slots[p.outputs[n]] = targets[n];
-  if (!program(p, frame)) return false;
-  for (int n : p.forwarded) {
-    const int slot = p.outputs[n];
-    thread_pool::copy(targets[n], frame.slots[slot], p.slots[slot].nbytes);
   }
   return true;
 }
@@ -293,146 +279,6 @@ bool Run::host_call(const Program& p, const Instruction& x, Frame& frame) {
   return true;
 }
 
-bool Run::cond(const Program& p, const Instruction& x, Frame& frame) {
-  const Slot& slot = p.slots[x.inputs[0]];
-  const auto last = static_cast<std::int64_t>(x.programs.size()) - 1;
-  const std::int64_t index = read_integer(frame.slots[x.inputs[0]], slot.nbytes, x.is_unsigned);
-  const Program& branch = *x.programs[std::clamp<std::int64_t>(index, 0, last)];
-  Frame inside(branch, frame.arena + x.workspace);
-  for (std::size_t k = 0; k < branch.inputs.size(); ++k) {
-    inside.slots[branch.inputs[k]] = frame.slots[x.inputs[k + 1]];
-  }
-  SmallArray<void*, 16> targets(x.outputs.size());
-  for (std::size_t k = 0; k < x.outputs.size(); ++k) targets[k] = frame.slots[x.outputs[k]];
-  return inner(branch, inside, targets.data());
-}
-
-// A run of a loop: where the parts of its carry are now, and where they go next.
-class LoopRun {
- public:
-  LoopRun(Run& run, const Program& p, const Instruction& x, Frame& frame);
-  bool run();
-
- private:
-  bool count_while();
-  bool count();
-  bool step(Frame& inside);
-  void enter(Frame& inside, const std::vector<int>& inputs, const std::vector<int>& consts,
-             std::size_t number);
-  void carry_to(Frame& inside, const std::vector<int>& inputs, std::size_t first);
-  void set_rows(Frame& inside, std::int64_t element);
-  void move(std::size_t part, void* target);
-
-  const Slot& slot(int number) const { return p_.slots[number]; }
-
-  Run& run_;
-  const Program& p_;
-  const Instruction& x_;
-  const Loop& loop_;
-  const Program& body_;
-  Frame& frame_;
-  char* const place_;
-  const std::size_t parts_;
-  SmallArray<void*, 8> now_, first_, second_;  // where each part is; where the last one must be
-  SmallArray<void*, 16> targets_;              // where the body's results go
-};
-
-LoopRun::LoopRun(Run& run, const Program& p, const Instruction& x, Frame& frame)
-    : run_(run),
-      p_(p),
-      x_(x),
-      loop_(x.loop),
-      body_(*x.programs[0]),
-      frame_(frame),
-      place_(frame.arena + x.workspace),
-      parts_(x.loop.carry.size()),
-      now_(parts_),
-      first_(parts_),
-      second_(parts_),
-      targets_(x.outputs.size()) {
-  for (std::size_t k = 0; k < parts_; ++k) {
-    now_[k] = frame.slots[loop_.carry[k]];
-    first_[k] = frame.slots[x.outputs[k]];
-    second_[k] = loop_.in_place[k] ? first_[k] : place_ + loop_.second[k];
-    if (loop_.in_place[k]) move(k, first_[k]);
-  }
-}
-
-void LoopRun::move(std::size_t part, void* target) {
-  thread_pool::copy(target, now_[part], slot(loop_.carry[part]).nbytes);
-  now_[part] = target;
-}
-
-void LoopRun::enter(Frame& inside, const std::vector<int>& inputs, const std::vector<int>& consts,
-                    std::size_t number) {
-  for (std::size_t k = 0; k < number; ++k) inside.slots[inputs[k]] = frame_.slots[consts[k]];
-}
-
-void LoopRun::carry_to(Frame& inside, const std::vector<int>& inputs, std::size_t first) {
-  for (std::size_t k = 0; k < parts_; ++k) inside.slots[inputs[first + k]] = now_[k];
-}
-
-bool LoopRun::run() {
-  const bool done = x_.op == Op::kWhile ? count_while() : count();
-  for (std::size_t k = 0; done && k < parts_; ++k) move(k, first_[k]);
-  return done;
-}
-
-bool LoopRun::step(Frame& inside) {
-  carry_to(inside, body_.inputs, loop_.first);
-  if (!run_.inner(body_, inside, targets_.data())) return false;
-  for (std::size_t k = 0; k < parts_; ++k) now_[k] = targets_[k];
-  return run_.poll(0);
-}
-
-bool LoopRun::count_while() {
-  const Program& cond = *x_.programs[1];
-  Frame test(cond, place_ + loop_.arena);
-  Frame inside(body_, place_ + loop_.arena);
-  enter(test, cond.inputs, x_.cond_consts, x_.cond_consts.size());
-  enter(inside, body_.inputs, x_.inputs, loop_.consts);
-  void* const cell = place_ + loop_.cell;
-  for (;;) {
-    carry_to(test, cond.inputs, x_.cond_consts.size());
-    if (!run_.inner(cond, test, &cell)) return false;
-    if (*static_cast<const unsigned char*>(cell) == 0) return true;
-    for (std::size_t k = 0; k < parts_; ++k) {
-      targets_[k] = now_[k] == first_[k] ? second_[k] : first_[k];
-    }
-    if (!step(inside)) return false;
-  }
-}
-
-// Elements of the stacked arrays, read and written where they are.
-void LoopRun::set_rows(Frame& inside, std::int64_t element) {
-  const auto place = [&](int number) {
-    const std::int64_t row = slot(number).nbytes / x_.length;
-    return static_cast<char*>(frame_.slots[number]) + element * row;
-  };
-  const std::size_t first = loop_.first + parts_;
-  for (std::size_t k = loop_.consts; k < x_.inputs.size(); ++k) {
-    inside.slots[body_.inputs[first + k - loop_.consts]] = place(x_.inputs[k]);
-  }
-  for (std::size_t k = parts_; k < x_.outputs.size(); ++k) targets_[k] = place(x_.outputs[k]);
-}
-
-// Runs the body of a scan, such that the last time writes the carry to its place.
-bool LoopRun::count() {
-  const std::int64_t times = x_.length;
-  Frame inside(body_, place_ + loop_.arena);
-  enter(inside, body_.inputs, x_.inputs, loop_.consts);
-  for (std::size_t k = 0; k < parts_; ++k) {
-    if (times % 2 == 1 && !loop_.in_place[k] && now_[k] == first_[k]) move(k, second_[k]);
-  }
-  for (std::int64_t t = 0; t < times; ++t) {
-    auto& next = (times - t) % 2 == 1 ? first_ : second_;
-    for (std::size_t k = 0; k < parts_; ++k) targets_[k] = next[k];
-    set_rows(inside, x_.reverse ? times - 1 - t : t);
-    if (!step(inside)) return false;
-  }
-  return true;
-}
-
 bool Run::instruction(const Program& p, const Instruction& x, Frame& frame) {
   switch (x.op) {
     case Op::kLaunch:
@@ -444,7 +290,7 @@ bool Run::instruction(const Program& p, const Instruction& x, Frame& frame) {
                         p.slots[x.inputs[0]].nbytes);
       return true;
     case Op::kCond:
-      return cond(p, x, frame);
+      return run_cond(*this, p, x, frame);
     default:
       return LoopRun(*this, p, x, frame).run();
   }

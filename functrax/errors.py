@@ -11,6 +11,7 @@ from functrax.core.errors.typed import (
     AxisNameError as AxisNameError,
     CallbackResultError as CallbackResultError,
     ConcretizationError as ConcretizationError,
+    DeviceError as DeviceError,
     DifferentiationError as DifferentiationError,
     DonatedBufferError as DonatedBufferError,
     DTypeError as DTypeError,

@@ -41,14 +41,14 @@ def launches_of(e: Explanation) -> tuple[GpuLaunch, ...]:
     """The launches of a program that was compiled for a GPU; none of another one."""
     if not e.compiled.target.warp:
         return ()
-    from functrax.backends.cuda.choice import driver  # which only programs of a GPU need
+    from functrax.backends.cuda import choice, usage  # which only programs of a GPU need
 
-    found = []
+    found, gpu = [], choice.gpu()
     for kernel in e.kernels:
         for x in kernel.codes:
             assert isinstance(x, DeviceKernelCode), "it was compiled for a GPU"
             code = x.code
-            usage = driver().usage(driver().load(code.ptx, code.name), code.block)
+            taken = usage.usage(gpu, gpu.load(code.ptx, code.name), code.block)
             found.append(
                 GpuLaunch(
                     kernel.number,
@@ -56,10 +56,10 @@ def launches_of(e: Explanation) -> tuple[GpuLaunch, ...]:
                     code.grid(x.units),
                     code.block,
                     code.group,
-                    usage.shared,
-                    usage.registers,
-                    usage.local,
-                    usage.occupancy,
+                    taken.shared,
+                    taken.registers,
+                    taken.local,
+                    taken.occupancy,
                 )
             )
     return tuple(found)

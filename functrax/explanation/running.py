@@ -38,10 +38,10 @@ def device_executable(
     compiled: CompiledProgram, observer: Observer | None = None
 ) -> DeviceExecutable:
     """A program that was compiled for a GPU, there."""
-    from functrax.backends.cuda.choice import driver  # which only programs of a GPU need
+    from functrax.backends.cuda.choice import observed_gpu  # which only programs of a GPU need
     from functrax.backends.cuda.run import DeviceExecutable
 
-    return DeviceExecutable(compiled.program, driver(), observer)
+    return DeviceExecutable(compiled.program, observed_gpu(), observer)
 
 
 def compiled_alone(jaxpr: Jaxpr, target: Target) -> Runs:

@@ -21,10 +21,7 @@ MOST = 73
 FIXED = {
     "cache/program_key.py": {"FORM"},
     "compilation/autotune.py": {"_BYTE", "_ROOM"},
-    "cuda/libcuda.py": {
-        *("_MAJOR", "_MINOR", "_MOST_THREADS", "_OUT_OF_MEMORY"),  # numbers of NVIDIA's interface
-        *("_LOCAL", "_REGISTERS", "_SHARED"),
-    },
+    "cuda/driver.py": None,
     "disk_cache.py": {"BLOCK", "FORM", "KEY_BYTES", "_SUM_BYTES"},
     "executables/memory_plan.py": {"ALIGNMENT"},
     "gemm/complex_parts.py": {"_PARTS"},

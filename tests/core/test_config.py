@@ -62,6 +62,7 @@ def test_defaults():
     assert {n: v for n, v in found.items() if not is_foreign(n)} == {
         "enable_x64": False,
         "debug_nans": False,
+        "device_timeout": 0,
         "debug_infs": False,
         "disable_jit": False,
         "default_matmul_precision": None,

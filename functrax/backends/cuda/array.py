@@ -1,107 +1,86 @@
-"""Arrays in the memory of a GPU."""
+"""Arrays in the memory of a GPU: the Python twin of ``native/cuda_array.cpp``."""
 
 from __future__ import annotations
 
 import math
-import weakref
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from functrax.backends.cuda.driver import Driver
+from functrax.backends.cuda.gpu import Block, Gpu
 from functrax.backends.executables.program_inputs import deleted_error
-from functrax.core.errors.typed import OutOfDeviceMemory
 from functrax.core.types.aval import ShapedArray
 
 
-class Allocation:
-    """Memory of a device, which is given back when nobody has it any more.
-
-    Args:
-      driver: of the device.
-      nbytes: how much.
-      label: what it is for.
-
-    Raises:
-      OutOfDeviceMemory: there is not as much.
-    """
-
-    def __init__(self, driver: Driver, nbytes: int, label: str) -> None:
-        self.nbytes, self.label = nbytes, label
-        try:
-            self.address = driver.allocate(max(nbytes, 1))
-        except MemoryError as error:
-            largest = sorted(_live, key=lambda x: -x.nbytes)[:3]
-            held = ", ".join([f"{x.label} ({x.nbytes:,} bytes)" for x in largest]) or "none"
-            raise OutOfDeviceMemory(
-                f"no memory on {driver.name} for {label}: {error}",
-                got=f"{nbytes:,} bytes; the largest arrays that are there: {held}",
-                fix="keep fewer arrays, donate arguments, or use a smaller batch",
-            ) from error
-        weakref.finalize(self, driver.free, self.address)
-        _live.add(self)
-
-
-class AdoptedMemory:
-    """Memory of another library's array.
-
-    Args:
-      address: where it is.
-      owner: what keeps it.
-    """
+class _Adopted:
+    """Memory of another library."""
 
     def __init__(self, address: int, owner: Any) -> None:
         self.address, self.owner = address, owner
 
 
-_live: weakref.WeakSet[Allocation] = weakref.WeakSet()
-
-
-def memory_stats() -> dict[str, int]:
-    """What the device's memory is used for, by the names that JAX has."""
-    sizes = [x.nbytes for x in _live]
-    return {
-        "bytes_in_use": sum(sizes),
-        "num_allocs": len(sizes),
-        "largest_alloc_size": max(sizes, default=0),
-    }
-
-
 class DeviceArray:
-    """A dense, row-major array in the memory of a device.
+    """A dense, row-major array in the memory of a device, with any content.
 
     Args:
-      driver: of the device.
+      gpu: whose memory it is in.
       shape: its shape.
       dtype: its dtype.
-      memory: where it is; new memory, with any content, where it is omitted.
     """
 
-    __slots__ = ("_host", "_memory", "driver", "dtype", "shape")
+    __slots__ = ("__weakref__", "_block", "_deleted", "_host", "dtype", "gpu", "mark", "shape")
 
-    def __init__(
-        self,
-        driver: Driver,
-        shape: Sequence[int],
-        dtype: np.dtype[Any],
-        memory: Allocation | AdoptedMemory | None = None,
-    ) -> None:
-        self.driver, self.shape, self.dtype = driver, tuple(shape), dtype
-        self._memory: Allocation | AdoptedMemory | None = memory
-        if memory is None:
-            label = ShapedArray(self.shape, dtype).str_short()
-            self._memory = Allocation(driver, self.nbytes, label)
+    def __init__(self, gpu: Gpu, shape: Sequence[int], dtype: Any) -> None:
+        self.gpu, self.shape = gpu, tuple(shape)
+        self.dtype: np.dtype[Any] = np.dtype(dtype)
+        #: After which mark the elements are there; of a new one, when the memory is free.
+        self.mark = 0
+        self._block: Block | _Adopted | None = None
+        self._deleted = False
         self._host: np.ndarray[Any, Any] | None = None
+        if self.nbytes:
+            self._block, self.mark = gpu.allocate(self.nbytes, self.label)
+            gpu.arrays.add(self)
 
     @classmethod
-    def of(cls, driver: Driver, value: np.ndarray[Any, Any]) -> DeviceArray:
+    def of(cls, gpu: Gpu, value: np.ndarray[Any, Any]) -> DeviceArray:
         """A copy of an array of the host."""
-        array = cls(driver, value.shape, value.dtype)
-        if value.nbytes:
-            dense = np.ascontiguousarray(value)
-            driver.write(array.address, dense.reshape(-1).view(np.uint8))
+        with gpu.lock:
+            array = cls(gpu, value.shape, value.dtype)
+            if value.nbytes:
+                dense = np.ascontiguousarray(value).reshape(-1).view(np.uint8)
+                array.mark = gpu.upload(array.address, dense, array.mark)
         return array
+
+    @classmethod
+    def adopt(
+        cls, gpu: Gpu, shape: Sequence[int], dtype: Any, address: int, owner: Any
+    ) -> DeviceArray:
+        """An array in memory of another library, which ``owner`` keeps.
+
+        What that library asked for on the default stream is done before what comes next here.
+        """
+        with gpu.lock:
+            array = cls(gpu, (0,), dtype)
+            array.shape = tuple(shape)
+            array._block = _Adopted(address, owner) if array.nbytes else None
+            array.mark = gpu.next_mark()
+        return array
+
+    def copy(self) -> DeviceArray:
+        """The same elements in memory of their own."""
+        with self.gpu.lock:
+            made = type(self)(self.gpu, self.shape, self.dtype)
+            if self.nbytes:
+                self.gpu.copy(made.address, self.address, self.nbytes)
+                made.mark = self.gpu.position()
+        return made
+
+    @property
+    def label(self) -> str:
+        """The type, for messages."""
+        return ShapedArray(self.shape, self.dtype).str_short()
 
     @property
     def nbytes(self) -> int:
@@ -109,25 +88,28 @@ class DeviceArray:
         return math.prod(self.shape) * self.dtype.itemsize
 
     @property
-    def memory(self) -> Allocation | AdoptedMemory:
-        """Where the elements are.
+    def address(self) -> int:
+        """Where the first element is, on the device; 0 if there are none.
 
         Raises:
           DonatedBufferError: the memory was given away.
         """
-        if self._memory is None:
+        if self._deleted:
             raise deleted_error(self.shape, self.dtype)
-        return self._memory
-
-    @property
-    def address(self) -> int:
-        """Where the first element is, on the device."""
-        return self.memory.address
+        return self._block.address if self._block else 0
 
     @property
     def deleted(self) -> bool:
         """Whether the memory was given away."""
-        return self._memory is None
+        return self._deleted
+
+    def wait(self) -> None:
+        """Wait until the elements are there."""
+        self.gpu.wait(self.mark)
+
+    def is_ready(self) -> bool:
+        """Whether the elements are there."""
+        return self.gpu.is_done(self.mark)
 
     def materialize(self) -> np.ndarray[Any, Any]:
         """The elements as a read-only NumPy array, which are copied the first time."""
@@ -135,7 +117,8 @@ class DeviceArray:
         if self._host is None:
             host = np.empty(self.shape, self.dtype)
             if host.nbytes:
-                self.driver.read(address, host.reshape(-1).view(np.uint8))
+                with self.gpu.lock:
+                    self.gpu.download(address, host.reshape(-1).view(np.uint8), self.mark)
             host.flags.writeable = False
             self._host = host
         return self._host
@@ -148,8 +131,8 @@ class DeviceArray:
 
     def delete(self) -> None:
         """Give the memory up; looking at the elements is an error from now on."""
-        self._memory = None
-        self._host = None
+        self._deleted = True
+        self._block = self._host = None
 
     def __repr__(self) -> str:
         place = "deleted" if self.deleted else f"{self.address:#x}"

@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 
 from functrax.backends.compilation.compiler import CompiledProgram, compile_program
-from functrax.backends.cuda.array import AdoptedMemory, DeviceArray, memory_stats
-from functrax.backends.cuda.choice import driver
-from functrax.backends.cuda.run import DeviceExecutable
+from functrax.backends.cuda import choice
+from functrax.backends.cuda.runtime import CURRENT, DeviceArray
 from functrax.backends.device import Device, Executable, device_of, executable_of, register
 from functrax.backends.eager.single_operations import run_compiled
 from functrax.backends.places import transfer
@@ -40,7 +39,7 @@ class CudaDevice(Device):
     @property
     def device_kind(self) -> str:
         """The name of the GPU."""
-        return driver().name
+        return str(choice.gpu().name)
 
     @property
     def name_of_kind(self) -> str:
@@ -51,34 +50,36 @@ class CudaDevice(Device):
             return value
         array = np.asarray(in_numpy(value))
         with transfer(array, device_of("llvm"), self):
-            return DeviceArray.of(driver(), array)
+            return DeviceArray.of(choice.gpu(), array)
 
     def operands(self, values: Sequence[Any]) -> list[Any]:
         # Numbers of the host become a part of the program.
         return [x if type(x) is np.ndarray and not x.shape else self.hold(x) for x in values]
 
     def copied(self, value: Any) -> Any:
-        made = DeviceArray(driver(), value.shape, value.dtype)
-        if value.nbytes:
-            driver().copy(made.address, value.address, value.nbytes)
-        return made
+        return value.copy()
 
-    def adopted(self, shown: np.ndarray[Any, Any]) -> DeviceArray:
+    def adopted(self, shown: np.ndarray[Any, Any]) -> Any:
         address, strides = shown.__array_interface__["data"][0], shown.strides
         if not shown.size or shown.flags.c_contiguous:
-            return DeviceArray(driver(), shown.shape, shown.dtype, AdoptedMemory(address, shown))
+            return DeviceArray.adopt(choice.gpu(), shown.shape, shown.dtype, address, shown)
         reach = [(n - 1) * s for n, s in zip(shown.shape, strides)]
         begin = sum([r for r in reach if r < 0])
         nbytes = sum(map(abs, reach)) + shown.itemsize
-        span = np.empty(nbytes, np.uint8)
+        bytes_ = DeviceArray.adopt(choice.gpu(), (nbytes,), np.uint8, address + begin, shown)
         with transfer(shown, self, device_of("llvm")):
-            driver().read(address + begin, span)
+            span = bytes_.materialize()
         dense = np.ascontiguousarray(np.ndarray(shown.shape, shown.dtype, span, -begin, strides))
-        return DeviceArray.of(driver(), dense)
+        return DeviceArray.of(choice.gpu(), dense)
 
     def memory_stats(self) -> dict[str, int]:
         """Bytes in use, how many allocations there are, and the bytes of the largest."""
-        return memory_stats()
+        sizes = choice.gpu().sizes()
+        return {
+            "bytes_in_use": sum(sizes),
+            "num_allocs": len(sizes),
+            "largest_alloc_size": max(sizes, default=0),
+        }
 
     @property
     def compiler(self) -> CudaDevice:
@@ -86,15 +87,16 @@ class CudaDevice(Device):
         return self
 
     def compile(self, jaxpr: Jaxpr) -> Executable:
-        return DeviceExecutable(self.compiled(jaxpr).program, driver())
+        loaded: Executable = CURRENT.executable(self.compiled(jaxpr).program, choice.gpu())
+        return loaded
 
     def compiled(self, jaxpr: Jaxpr) -> CompiledProgram:
         """A program compiled, with all that is known about it; remembered on the program."""
         guarded = nan_check.enabled()
-        key = ("compiled for a GPU", driver().capability, guarded, compile_context())
+        key = ("compiled for a GPU", choice.gpu().capability, guarded, compile_context())
         found: CompiledProgram | None = jaxpr.memo.get(key)
         if found is None:
-            with paused(), making_for(target_of(driver().capability)):
+            with paused(), making_for(target_of(choice.gpu().capability)):
                 found = jaxpr.memo[key] = compile_program(jaxpr, guarded=guarded)
         return found
 
@@ -122,9 +124,14 @@ def _look_at(
     nan_check.check(primitive, operands, out, current_source())
 
 
-def _memory_of(array: DeviceArray) -> GpuMemory:
+def wait_for_all(gpu: Any) -> None:
+    """Wait for all that a GPU was asked for."""
+    gpu.synchronize()
+
+
+def _memory_of(array: Any) -> GpuMemory:
     return GpuMemory(
-        (CUDA, 0), array.address, array.shape, array.dtype, array, array.driver.synchronize
+        (CUDA, 0), array.address, array.shape, array.dtype, array, lambda: wait_for_all(array.gpu)
     )
 
 

@@ -1,107 +1,124 @@
-"""The driver of a GPU, as far as functrax uses it: memory, modules and launches.
+"""The functions of NVIDIA's driver that functrax calls, as one table.
 
-Start at :class:`Driver`.
+A table has the driver's own functions, by their documented names and signatures (*CUDA Driver API*,
+https://docs.nvidia.com/cuda/cuda-driver-api/), whoever offers them: ``libcuda.so.1``
+(``libcuda.py``), a simulated GPU (``simulated.py``), or C++ functions that do nothing.  What runs
+programs (``native/cuda_*.cpp`` and its twin ``gpu.py``) knows only the table, so all of it is
+tested where there is no GPU.
+
+Start at :class:`Table`.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import Any, TypeAlias
+import ctypes
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
-import numpy as np
-from numpy.typing import NDArray
+INT: Final = ctypes.c_int
+U: Final = ctypes.c_uint
+P: Final = ctypes.c_void_p
+#: An address of device memory, which is not an address of the host's.
+PLACE: Final = ctypes.c_uint64
+SIZE: Final = ctypes.c_size_t
+BYTE: Final = ctypes.c_ubyte
 
-from functrax.core.records import record
+#: The arguments of the functions; each returns an error's number.  ``native/cuda_driver.h`` has the
+#: same list.  Pointers to what is written are plain addresses.
+SIGNATURES: Final[dict[str, tuple[Any, ...]]] = {
+    "cuInit": (U,),
+    "cuGetErrorString": (INT, P),
+    "cuDeviceGet": (P, INT),
+    "cuDeviceGetCount": (P,),
+    "cuDeviceGetName": (P, INT, INT),
+    "cuDeviceGetAttribute": (P, INT, INT),
+    "cuDevicePrimaryCtxRetain": (P, INT),
+    "cuCtxSetCurrent": (P,),
+    "cuMemAlloc_v2": (P, SIZE),
+    "cuMemFree_v2": (PLACE,),
+    "cuMemcpyHtoDAsync_v2": (PLACE, P, SIZE, P),
+    "cuMemcpyDtoHAsync_v2": (P, PLACE, SIZE, P),
+    "cuMemcpyDtoDAsync_v2": (PLACE, PLACE, SIZE, P),
+    "cuMemsetD8Async": (PLACE, BYTE, SIZE, P),
+    "cuMemsetD32Async": (PLACE, U, SIZE, P),
+    "cuModuleLoadData": (P, P),
+    "cuModuleGetFunction": (P, P, P),
+    "cuFuncGetAttribute": (P, INT, P),
+    "cuOccupancyMaxActiveBlocksPerMultiprocessor": (P, P, INT, SIZE),
+    "cuLaunchKernel": (P, U, U, U, U, U, U, U, P, P, P),
+    "cuStreamCreate": (P, U),
+    "cuStreamWaitEvent": (P, P, U),
+    "cuEventCreate": (P, U),
+    "cuEventRecord": (P, P),
+    "cuEventQuery": (P,),
+}
+#: What functions return (``CUresult``), the flags of streams and events, and the attributes of a
+#: device and of a kernel that are asked for.
+SUCCESS: Final = 0
+INVALID_VALUE: Final = 1
+OUT_OF_MEMORY: Final = 2
+NO_DEVICE: Final = 100
+INVALID_DEVICE: Final = 101
+INVALID_PTX: Final = 218
+NOT_FOUND: Final = 500
+NOT_READY: Final = 600
+ILLEGAL_ADDRESS: Final = 700
+LAUNCH_TIMEOUT: Final = 702
+MISALIGNED_ADDRESS: Final = 716
+LAUNCH_FAILED: Final = 719
+NOT_SUPPORTED: Final = 801
+NON_BLOCKING: Final = 1
+DISABLE_TIMING: Final = 2
+MAJOR: Final = 75
+MINOR: Final = 76
+MOST_THREADS: Final = 39
+SHARED_BYTES: Final = 1
+LOCAL_BYTES: Final = 3
+REGISTERS: Final = 4
 
-Bytes: TypeAlias = NDArray[np.uint8]
 
-
-@record
-class KernelUsage:
-    """What a kernel takes of a multiprocessor.
+class Table:
+    """Functions of a driver.
 
     Args:
-      shared: bytes that a block shares.
-      registers: of a thread; None where nobody has assembled the kernel.
-      local: bytes of memory that a thread has of its own, spilled registers among them; None as
-        before.
-      occupancy: the share of a multiprocessor's threads that can be there at once; None as before.
-    """
-
-    shared: int
-    registers: int | None = None
-    local: int | None = None
-    occupancy: float | None = None
-
-
-class Driver(ABC):
-    """A GPU and its memory; addresses are integers.
+      functions: by name, each of the type ``prototype(name)``, or an address.
+      owner: what keeps them there.
 
     Attributes:
-      name: of the GPU.
-      capability: its compute capability, 80 for 8.0.
+      addresses: where the functions are.
+
+    Raises:
+      KeyError: a function is missing.
     """
 
-    name: str
-    capability: int
+    def __init__(self, functions: Mapping[str, Any], owner: Any = None) -> None:
+        self.owner = owner
+        self._functions: dict[str, Callable[..., int]] = {}
+        self.addresses: dict[str, int] = {}
+        for name in SIGNATURES:
+            given = functions[name]
+            address = given if isinstance(given, int) else ctypes.cast(given, P).value
+            assert address is not None
+            self.addresses[name] = address
+            self._functions[name] = prototype(name)(address)
+        self._kept = dict(functions)
 
-    @abstractmethod
-    def allocate(self, nbytes: int) -> int:
-        """The address of new memory.
+    def __call__(self, name: str, *arguments: Any) -> int:
+        """Call a function; the error's number."""
+        return self._functions[name](*arguments)
 
-        Raises:
-          MemoryError: there is not as much.
-        """
+    def error_text(self, error: int) -> str:
+        """What the driver says of an error's number."""
+        text = ctypes.c_char_p()
+        self("cuGetErrorString", error, ctypes.addressof(text))
+        return (text.value or b"an unknown error").decode()
 
-    @abstractmethod
-    def free(self, address: int) -> None:
-        """Give memory back, after the work that was asked for before."""
+    def cause(self) -> BaseException | None:
+        """What a simulated driver knows of its last failure."""
+        found: BaseException | None = getattr(self.owner, "fault", None)
+        return found
 
-    @abstractmethod
-    def write(self, address: int, data: Bytes) -> None:
-        """Copy bytes of the host to the device."""
 
-    @abstractmethod
-    def read(self, address: int, data: Bytes) -> None:
-        """Copy bytes of the device to the host, after the work that was asked for before."""
-
-    @abstractmethod
-    def copy(self, target: int, source: int, nbytes: int) -> None:
-        """Copy bytes from one place of the device to another."""
-
-    @abstractmethod
-    def synchronize(self) -> None:
-        """Wait until the work that was asked for before is done."""
-
-    @abstractmethod
-    def load(self, ptx: str, name: str) -> Any:
-        """A kernel of a module, ready to be launched."""
-
-    @abstractmethod
-    def launch(
-        self,
-        kernel: Any,
-        grid: int,
-        block: int,
-        addresses: Sequence[int],
-        numbers: NDArray[np.int64],
-    ) -> None:
-        """Run a kernel over a grid of blocks.
-
-        Args:
-          kernel: what :meth:`load` gave.
-          grid: how many blocks.
-          block: how many threads each has.
-          addresses: of the arrays.
-          numbers: the run-time arguments.
-        """
-
-    @abstractmethod
-    def usage(self, kernel: Any, block: int) -> KernelUsage:
-        """What a kernel takes of a multiprocessor, as far as it is known.
-
-        Args:
-          kernel: what :meth:`load` gave.
-          block: how many threads a block has.
-        """
+def prototype(name: str) -> Any:
+    """The C type of a function."""
+    return ctypes.CFUNCTYPE(INT, *SIGNATURES[name])

@@ -1,4 +1,4 @@
-"""Runs of programs on a GPU.
+"""Runs of programs on a GPU: the twin of ``native/cuda_executable.cpp`` and ``cuda_run.cpp``.
 
 Programs are those of the CPU's executor, of which :class:`DeviceRun` is a kind: slots are addresses
 of the device, kernels are launched there, and what the host computes (functions of NumPy and
@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from functrax.backends.cuda.array import Allocation, DeviceArray
-from functrax.backends.cuda.driver import Driver
+from functrax.backends.cuda.array import DeviceArray
+from functrax.backends.cuda.gpu import Gpu
 from functrax.backends.executables.program import HostCall, Instruction, RuntimeProgram, Slot
 from functrax.backends.executables.program_inputs import adapter, dense_array, input_count_error
 from functrax.backends.ptx.code import DeviceCode
@@ -31,21 +31,17 @@ class DeviceExecutable:
 
     Args:
       program: the program.
-      driver: of the device that it runs on.
+      gpu: that it runs on.
       observer: looks at each instruction, those of loops and branches included.
     """
 
-    def __init__(
-        self, program: RuntimeProgram, driver: Driver, observer: Observer | None = None
-    ) -> None:
-        self.program, self.driver, self.observer = program, driver, observer
+    def __init__(self, program: RuntimeProgram, gpu: Gpu, observer: Observer | None = None) -> None:
+        self.program, self.gpu, self.observer = program, gpu, observer
         #: Constants of the program and of those inside it, on the device.
         self.constants: dict[int, DeviceArray] = {}
-        #: Kernels that were loaded, by their code.
-        self.kernels: dict[int, Any] = {}
 
     def __call__(self, values: Sequence[Any], donated: Sequence[int] = ()) -> list[Any]:
-        """Run the program.
+        """Ask the GPU to run the program.
 
         Args:
           values: an array of the device or of the host for each input.
@@ -56,6 +52,7 @@ class DeviceExecutable:
 
         Raises:
           ArgumentError: if a value is not of the input's shape and dtype.
+          DeviceError: if something that was asked for before failed.
         """
         if not recorder.on:
             return self._run(values, donated, None)
@@ -77,7 +74,13 @@ class DeviceExecutable:
     def _run(
         self, values: Sequence[Any], donated: Sequence[int], events: list[Event] | None
     ) -> list[Any]:
-        program, driver = self.program, self.driver
+        with self.gpu.lock:
+            return self._run_alone(values, donated, events)
+
+    def _run_alone(
+        self, values: Sequence[Any], donated: Sequence[int], events: list[Event] | None
+    ) -> list[Any]:
+        program, gpu = self.program, self.gpu
         if len(values) != len(program.inputs):
             raise input_count_error(program.name, len(program.inputs), len(values))
         frame: Frame = [0] * len(program.slots)
@@ -87,7 +90,9 @@ class DeviceExecutable:
         ]
         for place, array in zip(program.inputs, inputs, strict=True):
             frame[place] = array.address
+        gpu.begin(program)
         results: list[DeviceArray] = []
+        new: list[DeviceArray] = []
         for number, place in enumerate(program.outputs):
             slot = program.slots[place]
             if slot.kind == "input":
@@ -97,56 +102,54 @@ class DeviceExecutable:
             elif slot.number != number:
                 results.append(results[slot.number])
             else:
-                results.append(DeviceArray(driver, slot.shape, slot.dtype))
+                results.append(DeviceArray(gpu, slot.shape, slot.dtype))
+                new.append(results[-1])
                 frame[place] = results[-1].address
-        arena = Allocation(driver, program.arena, "temporaries") if program.arena else None
+        arena = gpu.allocate(program.arena, "temporaries")[0] if program.arena else None
         run = DeviceRun(self, (arena, inputs, results), events)
         run.prepare(program, frame, arena.address if arena else 0)
         run.program(program, frame)
+        mark = gpu.mark()
+        for x in new:
+            x.mark = mark
         for number in donated:
             if not any(x is inputs[number] for x in results):
                 inputs[number].delete()
         return [*results]
 
     def _on_device(self, value: Any, slot: Slot) -> DeviceArray:
-        if type(value) is DeviceArray and (value.shape, value.dtype) == (slot.shape, slot.dtype):
-            return value
-        return DeviceArray.of(self.driver, dense_array(value, slot.number, slot.shape, slot.dtype))
+        if type(value) is DeviceArray and value.gpu is self.gpu:
+            if (value.shape, value.dtype) == (slot.shape, slot.dtype):
+                return value
+        return DeviceArray.of(self.gpu, dense_array(value, slot.number, slot.shape, slot.dtype))
 
     def constant(self, slot: Slot) -> DeviceArray:
         """A constant on the device, where it is copied to once."""
         assert slot.value is not None
         found = self.constants.get(id(slot))
         if found is None:
-            found = self.constants[id(slot)] = DeviceArray.of(self.driver, slot.value)
-        return found
-
-    def kernel(self, code: DeviceCode) -> Any:
-        """A kernel that can be launched, which is loaded once."""
-        found = self.kernels.get(id(code))
-        if found is None:
-            found = self.kernels[id(code)] = self.driver.load(code.ptx, code.name)
+            found = self.constants[id(slot)] = DeviceArray.of(self.gpu, slot.value)
         return found
 
 
 class DeviceRun(ProgramRun):
     """One run of a program on a device."""
 
-    __slots__ = ("_device", "_of")
+    __slots__ = ("_gpu", "_of")
 
     def __init__(
         self, executable: DeviceExecutable, owner: Any, events: list[Event] | None
     ) -> None:
         super().__init__(owner, executable.program, events, executable.observer)
         self._of = executable
-        self._device = executable.driver
+        self._gpu = executable.gpu
 
     def constant(self, slot: Slot) -> int:
         return self._of.constant(slot).address
 
     def copy(self, target: int, source: int, nbytes: int) -> None:
         if target != source and nbytes:
-            self._device.copy(target, source, nbytes)
+            self._gpu.copy(target, source, nbytes)
 
     def number(self, address: int, dtype: np.dtype[Any]) -> Any:
         return self._read(address, (), dtype)[()]
@@ -160,13 +163,13 @@ class DeviceRun(ProgramRun):
             if x.begins:
                 places = [place + begin for place, begin in zip(places, x.begins, strict=True)]
             numbers = np.asarray(x.params or (0,), np.int64)
-            kernel = self._of.kernel(code)
-            self._device.launch(kernel, code.grid(x.units), code.block, places, numbers)
+            kernel = self._gpu.load(code.ptx, code.name)
+            self._gpu.launch(kernel, code.grid(x.units), code.block, places, numbers)
 
     def _instruction(self, x: Instruction, slots: Sequence[Slot], frame: Frame, place: int) -> None:
         super()._instruction(x, slots, frame, place)
         if self._events is not None:  # who looks at the time wants it to be done
-            self._device.synchronize()
+            self._gpu.synchronize()
 
     def _observed(
         self, observer: Observer, x: Instruction, slots: Sequence[Slot], frame: Frame, place: int
@@ -187,14 +190,11 @@ class DeviceRun(ProgramRun):
         outputs = [np.empty(slots[s].shape, slots[s].dtype) for s in x.outputs]
         adapter(x)(inputs, outputs)
         for s, array in zip(x.outputs, outputs, strict=True):
-            self._write(frame[s], array)
+            if array.nbytes:
+                self._gpu.put(frame[s], array.reshape(-1).view(np.uint8))
 
     def _read(self, address: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
         host = np.empty(shape, dtype)
         if host.nbytes:
-            self._device.read(address, host.reshape(-1).view(np.uint8))
+            self._gpu.download(address, host.reshape(-1).view(np.uint8), self._gpu.position())
         return host
-
-    def _write(self, address: int, array: Array) -> None:
-        if array.nbytes:
-            self._device.write(address, array.reshape(-1).view(np.uint8))

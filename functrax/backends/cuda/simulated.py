@@ -1,70 +1,257 @@
-"""A driver without a GPU: it executes PTX on the CPU, and looks for the faults that GPUs hide."""
+"""A driver without a GPU: it executes PTX on the CPU, and looks for the faults that GPUs hide.
+
+It offers the same C functions as NVIDIA's driver, as callbacks.  Streams are those of
+``simulator/queues.py``: work that is asked for is done later, in an order that a seed draws.  As on
+a GPU the first failure of a kernel ends all work: every function returns its error from then on,
+and ``fault`` is what the simulator says of it.
+
+Start at :class:`SimulatedDriver`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from weakref import WeakValueDictionary
+import ctypes
+import itertools
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from functrax.backends.cuda.driver import Bytes, Driver, KernelUsage
+from functrax.backends.cuda import driver as api
+from functrax.backends.cuda.driver import Table
+from functrax.backends.cuda.simulator.errors import (
+    EndlessLoop,
+    MemoryLimitError,
+    Misaligned,
+    OutOfBounds,
+    PtxError,
+    UseAfterFree,
+)
 from functrax.backends.cuda.simulator.launch import launch
 from functrax.backends.cuda.simulator.memory import DeviceMemory
 from functrax.backends.cuda.simulator.module import Module, PtxKernel
+from functrax.backends.cuda.simulator.queues import Event, Queues
+
+#: The error of each fault, the first that fits.
+_ERRORS: Final[tuple[tuple[type[BaseException], int], ...]] = (
+    (Misaligned, api.MISALIGNED_ADDRESS),
+    (OutOfBounds, api.ILLEGAL_ADDRESS),
+    (UseAfterFree, api.ILLEGAL_ADDRESS),
+    (EndlessLoop, api.LAUNCH_TIMEOUT),
+    (BaseException, api.LAUNCH_FAILED),
+)
+#: Faults that a call has for itself, after which others go on.
+_OWN: Final[tuple[tuple[type[BaseException], int], ...]] = (
+    (MemoryLimitError, api.OUT_OF_MEMORY),
+    (PtxError, api.INVALID_PTX),
+)
 
 
-class SimulatedDriver(Driver):
-    """A GPU that does what its PTX says, as slowly as it takes to check each access.
+class SimulatedDriver:
+    """GPUs that do what their PTX says, as slowly as it takes to check each access.
+
+    Args:
+      seed: for the order in which streams work.
+      devices: how many there are; they share a memory, as one does its work after the other.
+      limit: bytes of memory.
 
     Attributes:
-      memory: of the GPU.
-      seed: if it is not 0, the blocks of each kernel run in an order that is drawn with it.
+      block_seed: if it is not 0, blocks of each kernel run in an order that is drawn with it.
+      fault: why it failed last.
+      table: its functions.
+      calls: how often each function was called.
     """
 
-    name = "simulated GPU"
-    capability = 80
+    def __init__(self, seed: int = 0, devices: int = 1, limit: int = 1 << 34) -> None:
+        self.memory = DeviceMemory(limit)
+        self.queues = Queues(self.memory, seed)
+        self.fault: BaseException | None = None
+        self.devices = devices
+        self.block_seed = 0
+        self._lock = threading.RLock()
+        self.calls = dict.fromkeys(api.SIGNATURES, 0)
+        self._broken = api.SUCCESS
+        self._handles: dict[int, Any] = {}
+        self._numbers = itertools.count(16, 16)
+        self._texts: dict[int, ctypes.Array[ctypes.c_char]] = {}
+        self.table = Table({name: self._callback(name) for name in api.SIGNATURES}, self)
 
-    def __init__(self) -> None:
-        self.memory = DeviceMemory()
-        #: By their texts, as long as somebody has one of their kernels.
-        self._modules: WeakValueDictionary[str, Module] = WeakValueDictionary()
-        self.seed = 0
+    def _callback(self, name: str) -> Any:
+        method: Callable[..., int | None] = getattr(self, "_" + name.removesuffix("_v2"))
 
-    def allocate(self, nbytes: int) -> int:
-        return self.memory.allocate(nbytes)
+        def call(*arguments: Any) -> int:
+            self.calls[name] += 1
+            if self._broken and name != "cuGetErrorString":
+                return self._broken
+            try:
+                with self._lock:
+                    return method(*[0 if x is None else x for x in arguments]) or api.SUCCESS
+            except BaseException as error:
+                self.fault = error
+                for kind, number in _OWN:
+                    if isinstance(error, kind):
+                        return number
+                self._broken = next(n for kind, n in _ERRORS if isinstance(error, kind))
+                return self._broken
 
-    def free(self, address: int) -> None:
-        self.memory.free(address)
+        return api.prototype(name)(call)
 
-    def write(self, address: int, data: Bytes) -> None:
-        self.memory.write(address, data)
+    def _new(self, thing: Any) -> int:
+        handle = next(self._numbers)
+        self._handles[handle] = thing
+        return handle
 
-    def read(self, address: int, data: Bytes) -> None:
-        data[:] = np.frombuffer(self.memory.read(address, data.nbytes), np.uint8)
+    # ---- devices ------------------------------------------------------------------------------
 
-    def copy(self, target: int, source: int, nbytes: int) -> None:
-        self.memory.write(target, np.frombuffer(self.memory.read(source, nbytes), np.uint8))
+    def _cuInit(self, flags: int) -> None: ...
 
-    def synchronize(self) -> None:
-        """Work is done when it is asked for."""
+    def _cuGetErrorString(self, error: int, out: int) -> None:
+        names = {number: name for name, number in vars(api).items() if type(number) is int}
+        text = f"simulated {names.get(error, 'error').lower().replace('_', ' ')}"
+        kept = self._texts.setdefault(error, ctypes.create_string_buffer(text.encode()))
+        _put(out, ctypes.c_void_p, ctypes.addressof(kept))
 
-    def load(self, ptx: str, name: str) -> PtxKernel:
-        module = self._modules.get(ptx)
-        if module is None:
-            module = self._modules[ptx] = Module(ptx)
-        return module.kernels[name]
+    def _cuDeviceGet(self, out: int, ordinal: int) -> int:
+        if not 0 <= ordinal < self.devices:
+            return api.INVALID_DEVICE
+        _put(out, ctypes.c_int, ordinal)
+        return api.SUCCESS
 
-    def launch(
-        self,
-        kernel: PtxKernel,
-        grid: int,
-        block: int,
-        addresses: Sequence[int],
-        numbers: NDArray[np.int64],
-    ) -> None:
-        arguments = [*addresses, numbers]
-        launch(kernel, (grid, 1, 1), (block, 1, 1), arguments, self.memory, seed=self.seed)
+    def _cuDeviceGetCount(self, out: int) -> None:
+        _put(out, ctypes.c_int, self.devices)
 
-    def usage(self, kernel: PtxKernel, block: int) -> KernelUsage:
-        return KernelUsage(kernel.shared_bytes)
+    def _cuDeviceGetName(self, out: int, size: int, device: int) -> None:
+        name = f"simulated GPU {device}" if self.devices > 1 else "simulated GPU"
+        ctypes.memmove(out, name.encode()[: size - 1] + b"\0", min(len(name) + 1, size))
+
+    def _cuDeviceGetAttribute(self, out: int, which: int, device: int) -> None:
+        _put(out, ctypes.c_int, {api.MAJOR: 8, api.MINOR: 0}[which])
+
+    def _cuDevicePrimaryCtxRetain(self, out: int, device: int) -> None:
+        _put(out, ctypes.c_void_p, self._new(device))
+
+    def _cuCtxSetCurrent(self, context: int) -> None:
+        assert self._handles[context] in range(self.devices)
+
+    # ---- memory -------------------------------------------------------------------------------
+
+    def _cuMemAlloc(self, out: int, nbytes: int) -> None:
+        _put(out, ctypes.c_uint64, self.memory.allocate(nbytes))
+
+    def _cuMemFree(self, address: int) -> None:
+        self.queues.free(address)
+
+    def _cuMemcpyHtoDAsync(self, target: int, source: int, nbytes: int, stream: int) -> None:
+        content = np.frombuffer(ctypes.string_at(source, nbytes), np.uint8)  # it is pageable
+        self._write(stream, target, content, "a copy to the device")
+
+    def _cuMemcpyDtoHAsync(self, target: int, source: int, nbytes: int, stream: int) -> None:
+        start = self._start(source)
+
+        def copy() -> tuple[set[int], set[int]]:
+            content = self.memory.read(source, nbytes)
+            ctypes.memmove(target, content.ctypes.data, nbytes)
+            return {start}, set()
+
+        self._ask(stream, "a copy to the host", copy, [start])
+        self.queues.finish(self._handles[stream])  # the memory is pageable
+
+    def _cuMemcpyDtoDAsync(self, target: int, source: int, nbytes: int, stream: int) -> None:
+        starts = [self._start(source), self._start(target)]
+
+        def copy() -> tuple[set[int], set[int]]:
+            self.memory.copy(target, source, nbytes)
+            return {starts[0]}, {starts[1]}
+
+        self._ask(stream, "a copy", copy, starts)
+
+    def _cuMemsetD8Async(self, target: int, value: int, count: int, stream: int) -> None:
+        self._write(stream, target, np.full(count, value, np.uint8), "a fill")
+
+    def _cuMemsetD32Async(self, target: int, value: int, count: int, stream: int) -> None:
+        self._write(stream, target, np.full(count, value, np.uint32), "a fill")
+
+    def _write(self, stream: int, target: int, content: np.ndarray[Any, Any], name: str) -> None:
+        start = self._start(target)
+
+        def write() -> tuple[set[int], set[int]]:
+            self.memory.write(target, content)
+            return set(), {start}
+
+        self._ask(stream, name, write, [start])
+
+    def _start(self, address: int) -> int:
+        region = self.memory.region(address)
+        if region is None:
+            why = "was freed" if self.memory.was_freed(address) else "is in no allocation"
+            raise ValueError(f"{address:#x} {why}")
+        return region.start
+
+    def _ask(self, stream: int, name: str, work: Any, uses: Sequence[int]) -> None:
+        self.queues.ask(self._handles[stream], name, work, frozenset(uses))
+
+    # ---- kernels ------------------------------------------------------------------------------
+
+    def _cuModuleLoadData(self, out: int, text: int) -> None:
+        _put(out, ctypes.c_void_p, self._new(Module(ctypes.string_at(text).decode())))
+
+    def _cuModuleGetFunction(self, out: int, module: int, name: int) -> int:
+        kernel = self._handles[module].kernels.get(ctypes.string_at(name).decode())
+        if kernel is None:
+            return api.NOT_FOUND
+        _put(out, ctypes.c_void_p, self._new(kernel))
+        return api.SUCCESS
+
+    def _cuFuncGetAttribute(self, out: int, which: int, function: int) -> int:
+        if which != api.SHARED_BYTES:
+            return api.NOT_SUPPORTED  # nobody assembles kernels here
+        _put(out, ctypes.c_int, self._handles[function].shared_bytes)
+        return api.SUCCESS
+
+    def _cuOccupancyMaxActiveBlocksPerMultiprocessor(self, *arguments: int) -> int:
+        return api.NOT_SUPPORTED
+
+    def _cuLaunchKernel(self, function: int, *rest: int) -> None:
+        gx, gy, gz, bx, by, bz, shared, stream, parameters, _ = rest
+        kernel: PtxKernel = self._handles[function]
+        given: list[bytes] = []
+        uses: set[int] = set()
+        for k, parameter in enumerate(kernel.parameters):
+            place = ctypes.c_void_p.from_address(parameters + 8 * k).value
+            content = ctypes.string_at(place or 0, parameter.size)
+            given.append(content)
+            region = None
+            if parameter.size == 8:
+                region = self.memory.region(int.from_bytes(content, "little"))
+            if region is not None:
+                uses.add(region.start)
+
+        def run() -> tuple[set[int], set[int]]:
+            sizes = (gx, gy, gz), (bx, by, bz)
+            options = {"shared_bytes": shared, "seed": self.block_seed}
+            done = launch(kernel, *sizes, given, self.memory, **options)
+            return done.read, done.written
+
+        self._ask(stream, f"kernel {kernel.name!r}", run, [*uses])
+
+    # ---- streams and events -------------------------------------------------------------------
+
+    def _cuStreamCreate(self, out: int, flags: int) -> None:
+        _put(out, ctypes.c_void_p, self._new(self.queues.stream()))
+
+    def _cuStreamWaitEvent(self, stream: int, event: int, flags: int) -> None:
+        self.queues.wait(self._handles[stream], self._handles[event])
+
+    def _cuEventCreate(self, out: int, flags: int) -> None:
+        _put(out, ctypes.c_void_p, self._new(Event()))
+
+    def _cuEventRecord(self, event: int, stream: int) -> None:
+        self.queues.record(self._handles[event], self._handles[stream])
+
+    def _cuEventQuery(self, event: int) -> int:
+        return api.SUCCESS if self.queues.is_done(self._handles[event]) else api.NOT_READY
+
+
+def _put(place: int, kind: Any, value: int) -> None:
+    kind.from_address(place).value = value

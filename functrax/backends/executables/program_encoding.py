@@ -25,8 +25,9 @@ then the arrays, of ``Cond`` the index in front.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
@@ -53,12 +54,25 @@ LAUNCH, HOST, COPY, COND, WHILE, SCAN = range(6)  # as ``native/program.h`` numb
 _KINDS: Final = {"input": 0, "output": 1, "temp": 2, "const": 3}
 
 
-def encode(program: RuntimeProgram) -> tuple[Any, ...]:
+#: Makes the rest of a launch.
+Launching: TypeAlias = Callable[[Launch], tuple[Any, ...]]
+
+
+def _on_threads(x: Launch) -> tuple[Any, ...]:
+    return x.function, x.params, x.units, x.cost, x.grain, x.begins
+
+
+def encode(program: RuntimeProgram, launching: Launching = _on_threads) -> tuple[Any, ...]:
     """The program as nested tuples."""
-    return _encode(program, {p: n for n, p in enumerate(all_programs(program))})
+    return _encode(program, {p: n for n, p in enumerate(all_programs(program))}, launching)
 
 
-def _encode(program: RuntimeProgram, numbers: dict[RuntimeProgram, int]) -> tuple[Any, ...]:
+def _encode(
+    program: RuntimeProgram, numbers: dict[RuntimeProgram, int], launching: Launching
+) -> tuple[Any, ...]:
+    def inner(p: RuntimeProgram) -> tuple[Any, ...]:
+        return _encode(p, numbers, launching)
+
     return (
         program.name,
         tuple(_slot(s) for s in program.slots),
@@ -66,7 +80,7 @@ def _encode(program: RuntimeProgram, numbers: dict[RuntimeProgram, int]) -> tupl
         program.outputs,
         program.aliases,
         tuple(
-            _instruction(x, program.slots, place, numbers)
+            _instruction(x, program.slots, place, inner, launching)
             for x, place in zip(program.instructions, program.workspaces, strict=True)
         ),
         program.arena,
@@ -89,26 +103,29 @@ def _type_text(shape: tuple[int, ...], dtype: np.dtype[Any]) -> str:
 
 
 def _instruction(
-    x: Instruction, slots: tuple[Slot, ...], place: int, numbers: dict[RuntimeProgram, int]
+    x: Instruction,
+    slots: tuple[Slot, ...],
+    place: int,
+    inner: Callable[[RuntimeProgram], tuple[Any, ...]],
+    launching: Launching,
 ) -> tuple[Any, ...]:
     def encoded(opcode: int, inputs: tuple[int, ...], rest: tuple[Any, ...]) -> tuple[Any, ...]:
         return opcode, inputs, x.outputs, max(place, 0), rest
 
     match x:
         case Launch():
-            rest = x.function, x.params, x.units, x.cost, x.grain, x.begins
-            return encoded(LAUNCH, x.inputs, rest)
+            return encoded(LAUNCH, x.inputs, launching(x))
         case HostCall():
             return encoded(HOST, x.inputs, (adapter(x), x.cost))
         case CopyInstruction():
             return encoded(COPY, x.inputs, ())
         case CondInstruction():
-            branches = tuple(_encode(b, numbers) for b in x.branches)
+            branches = tuple(inner(b) for b in x.branches)
             return encoded(COND, x.inputs, (slots[x.index].dtype.kind in "bu", branches))
-    loop, body = _loop(x, slots), _encode(x.body, numbers)
+    loop, body = _loop(x, slots), inner(x.body)
     if isinstance(x, ScanInstruction):
         return encoded(SCAN, (*x.consts, *x.xs), (loop, body, x.length, x.reverse))
-    return encoded(WHILE, x.body_consts, (loop, body, _encode(x.cond, numbers), x.cond_consts))
+    return encoded(WHILE, x.body_consts, (loop, body, inner(x.cond), x.cond_consts))
 
 
 def _loop(x: LoopInstruction, slots: tuple[Slot, ...]) -> tuple[Any, ...]:

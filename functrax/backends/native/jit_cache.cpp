@@ -6,6 +6,7 @@
 #include <cstring>
 #include <memory>
 
+#include "cuda_executable.h"
 #include "executable.h"
 #include "pytree.h"
 #include "reference.h"
@@ -74,6 +75,10 @@ Entry* Entry::make(const Signature& signature, const Role& donated, PyObject* pr
   made->release();  // the hold is the only owner
   Entry& e = *made.get();
   e.program_ = executable::program_of(executable);
+  if (e.program_ == nullptr) {
+    e.program_ = cuda::program_of(executable);
+    e.on_gpu_ = e.program_ != nullptr;
+  }
   const std::size_t inputs = PyTuple_GET_SIZE(consts) + layout.leaves.size();
   if (e.program_ == nullptr || e.program_->inputs.size() != inputs ||
       e.program_->outputs.size() != static_cast<std::size_t>(PyTuple_GET_SIZE(avals)) ||

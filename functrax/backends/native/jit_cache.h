@@ -57,6 +57,7 @@ class Entry {
   PyObject* out_tree() const { return out_tree_; }
   int scalars() const { return scalars_; }
   bool donates() const { return donates_; }
+  bool on_gpu() const { return on_gpu_; }
   bool retains() const { return retains_; }  // calls Python functions, which may keep what they see
 
   int traverse(visitproc visit, void* arg) const;
@@ -89,7 +90,7 @@ class Entry {
   std::vector<Input> inputs_;
   std::vector<Output> outputs_;
   int scalars_ = 0;
-  bool donates_ = false, retains_ = false;
+  bool donates_ = false, retains_ = false, on_gpu_ = false;
   bool used_ = true;  // since the unused ones were last dropped
 };
 

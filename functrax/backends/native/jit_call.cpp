@@ -2,15 +2,13 @@
 
 #include "jit_call.h"
 
-#include <cmath>
 #include <complex>
-#include <cstring>
-#include <limits>
 #include <memory>
 #include <utility>
 #include <vector>
 
 #include "buffer.h"
+#include "cuda_executable.h"
 #include "eager_state.h"
 #include "elsewhere.h"
 #include "executor.h"
@@ -18,6 +16,7 @@
 #include "pytree.h"
 #include "recorder.h"
 #include "reference.h"
+#include "scalars.h"
 #include "small_array.h"
 #include "targets/native.h"
 #include "tasks.h"
@@ -30,81 +29,11 @@ using buffer::Buffer;
 using jit_cache::Entry;
 using jit_cache::Input;
 using jit_cache::Output;
-using numpy_arrays::ScalarForm;
 using program::Program;
 using program::Slot;
 using signature::Leaf;
 using signature::Outcome;
 using signature::Signature;
-
-Outcome write_integer(long long value, int nbytes, void* place) {
-  const int unused = 64 - 8 * nbytes;
-  if (unused > 0 &&
-      static_cast<long long>(static_cast<unsigned long long>(value) << unused) >> unused != value) {
-    return Outcome::kUnknown;
-  }
-  std::memcpy(place, &value, nbytes);  // the low bytes, which come first
-  return Outcome::kRead;
-}
-
-// A number that becomes infinite is for NumPy, which warns of it.
-Outcome write_float(double value, int nbytes, void* place) {
-  if (nbytes == 8) {
-    std::memcpy(place, &value, 8);
-    return Outcome::kRead;
-  }
-  const bool fits = std::fabs(value) <= std::numeric_limits<float>::max();
-  if (!fits && std::isfinite(value)) return Outcome::kUnknown;
-  const auto narrow = static_cast<float>(value);
-  std::memcpy(place, &narrow, 4);
-  return Outcome::kRead;
-}
-
-Outcome write_complex(std::complex<double> value, int nbytes, void* place) {
-  const Outcome real = write_float(value.real(), nbytes / 2, place);
-  if (real != Outcome::kRead) return real;
-  return write_float(value.imag(), nbytes / 2, static_cast<char*>(place) + nbytes / 2);
-}
-
-Outcome write_numpy_scalar(PyObject* scalar, const ScalarForm& target, void* place) {
-  const ScalarForm& source = *numpy_arrays::scalar_form(Py_TYPE(scalar));
-  alignas(16) unsigned char value[16];
-  numpy_arrays::read_scalar(scalar, value);
-  if (source.kind != target.kind) return Outcome::kUnknown;
-  if (source.nbytes == target.nbytes) {
-    std::memcpy(place, value, target.nbytes);
-    return Outcome::kRead;
-  }
-  if (source.nbytes < target.nbytes) return Outcome::kUnknown;
-  double parts[2];
-  std::memcpy(parts, value, 16);
-  if (target.kind == 'f') return write_float(parts[0], target.nbytes, place);
-  if (target.kind == 'c') return write_complex({parts[0], parts[1]}, target.nbytes, place);
-  std::int64_t integer;
-  std::memcpy(&integer, value, 8);
-  return target.kind == 'i' ? write_integer(integer, target.nbytes, place) : Outcome::kUnknown;
-}
-
-Outcome write_scalar(const Input& input, PyObject* x, void* place) {
-  switch (input.leaf) {
-    case Leaf::kBool:
-      *static_cast<unsigned char*>(place) = x == Py_True;
-      return Outcome::kRead;
-    case Leaf::kInt: {
-      int overflow;
-      const long long value = PyLong_AsLongLongAndOverflow(x, &overflow);
-      return overflow != 0 ? Outcome::kUnknown : write_integer(value, input.form.nbytes, place);
-    }
-    case Leaf::kFloat:
-      return write_float(PyFloat_AS_DOUBLE(x), input.form.nbytes, place);
-    case Leaf::kComplex: {
-      const Py_complex value = PyComplex_AsCComplex(x);
-      return write_complex({value.real, value.imag}, input.form.nbytes, place);
-    }
-    default:
-      return write_numpy_scalar(x, input.form, place);
-  }
-}
 
 PyObject* buffer_name() {
   static PyObject* const name = PyUnicode_InternFromString("buffer");
@@ -161,7 +90,6 @@ class Call final : public executor::Owner, public tasks::Job {
 
  private:
   Outcome content(Buffer* b);
-  Outcome finish(PyObject*& result);
   bool must_copy(int number);
   std::size_t result_bytes() const;
   bool wait_for_inputs();
@@ -176,7 +104,6 @@ class Call final : public executor::Owner, public tasks::Job {
   bool make_results();
   PyObject* own_result(const Output& output);
   pool::Block* donated_block(const Output& output);
-  void delete_donated();
 
   const Entry& entry_;
   const Program& program_;
@@ -280,7 +207,7 @@ Outcome Call::scalar(const Input& input, PyObject* x) {
     place = reinterpret_cast<Buffer*>(made)->data;
   }
   frame_.slots[input.slot] = place;
-  return write_scalar(input, x, place);
+  return scalars::write(input.leaf, input.form, x, place);
 }
 
 Outcome Call::read_inputs() {
@@ -303,13 +230,6 @@ Outcome Call::read_inputs() {
     if (outcome != Outcome::kRead) return outcome;
   }
   return Outcome::kRead;
-}
-
-void delete_array(PyObject* array) {
-  PyObject*& place = signature::buffer_of(array);
-  PyObject* before = place;
-  place = Py_NewRef(Py_None);
-  Py_XDECREF(before);
 }
 
 // The memory of a donated input that nobody else refers to; null if there is none.
@@ -359,14 +279,6 @@ bool Call::make_results() {
   return true;
 }
 
-void Call::delete_donated() {
-  const auto& inputs = entry_.inputs();
-  for (std::size_t k = 0; k < inputs.size(); ++k) {
-    if (!inputs[k].donated || inputs[k].leaf != Leaf::kArray) continue;
-    delete_array(leaves_[k]);
-  }
-}
-
 // What Python functions may keep: the arena, the inputs and the results.
 PyObject* Call::make() {
   Ref owner(PyList_New(0));
@@ -391,19 +303,7 @@ Outcome Call::run(PyObject*& result) {
   void* arena = arena_.get() == nullptr ? buffer::nowhere() : arena_.get()->data;
   executor::prepare(program_, frame_, static_cast<char*>(arena));
   if (!executor::run(program_, frame_, *this, nullptr)) return Outcome::kError;
-  return finish(result);
-}
-
-// Arrays and the tree of the results.
-Outcome Call::finish(PyObject*& result) {
-  const auto& outputs = entry_.outputs();
-  for (std::size_t n = 0; n < outputs.size(); ++n) {
-    results_[n] = signature::new_array(results_[n], outputs[n].aval);
-    if (results_[n] == nullptr) return Outcome::kError;
-  }
-  if (entry_.donates()) delete_donated();
-  result = pytree::rebuild_tree(entry_.out_tree(), results_.data());
-  return result == nullptr ? Outcome::kError : Outcome::kRead;
+  return finish(entry_, leaves_, results_.data(), result);
 }
 
 // ---- while Python goes on -------------------------------------------------------------------
@@ -442,7 +342,8 @@ Outcome Call::start(std::unique_ptr<Call> self, PyObject*& result) {
   Elsewhere& place = *call.elsewhere_;
   if (place.must_run_here) return Outcome::kUnknown;
   place.task = tasks::make();
-  if (!call.make_results() || call.finish(result) != Outcome::kRead) {
+  if (!call.make_results() ||
+      finish(call.entry_, call.leaves_, call.results_.data(), result) != Outcome::kRead) {
     // Memory that was taken from an input may still be written to.
     PyObject *type, *value, *traceback;
     PyErr_Fetch(&type, &value, &traceback);
@@ -467,7 +368,31 @@ void Call::record() { elsewhere_->record(program_); }
 
 }  // namespace
 
+void delete_array(PyObject* array) {
+  PyObject*& place = signature::buffer_of(array);
+  PyObject* before = place;
+  place = Py_NewRef(Py_None);
+  Py_XDECREF(before);
+}
+
+Outcome finish(const Entry& entry, PyObject* const* leaves, PyObject** results, PyObject*& result) {
+  const auto& outputs = entry.outputs();
+  for (std::size_t n = 0; n < outputs.size(); ++n) {
+    results[n] = signature::new_array(results[n], outputs[n].aval);
+    if (results[n] == nullptr) return Outcome::kError;
+  }
+  if (entry.donates()) {
+    const auto& inputs = entry.inputs();
+    for (std::size_t k = 0; k < inputs.size(); ++k) {
+      if (inputs[k].donated && inputs[k].leaf == Leaf::kArray) delete_array(leaves[k]);
+    }
+  }
+  result = pytree::rebuild_tree(entry.out_tree(), results);
+  return result == nullptr ? Outcome::kError : Outcome::kRead;
+}
+
 Outcome run(Entry& entry, const Signature& signature, PyObject*& result) {
+  if (entry.on_gpu()) return cuda::run(entry, signature, result);
   if (entry.program().cost < kWorthAThread || !may_run_elsewhere(entry)) {
     Call call(entry, signature);
     const Outcome outcome = call.run(result);

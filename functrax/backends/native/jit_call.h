@@ -13,4 +13,11 @@ namespace functrax::jit_call {
 signature::Outcome run(jit_cache::Entry& entry, const signature::Signature& signature,
                        PyObject*& result);
 
+// Makes arrays of raw results, which it takes, and the tree of them; deletes donated arguments.
+signature::Outcome finish(const jit_cache::Entry& entry, PyObject* const* leaves,
+                          PyObject** results, PyObject*& result);
+
+// Takes the elements out of an array.
+void delete_array(PyObject* array);
+
 }  // namespace functrax::jit_call

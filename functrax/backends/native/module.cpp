@@ -12,6 +12,10 @@
 #include "boundary.h"
 #include "buffer.h"
 #include "buffer_exporter.h"
+#include "cuda_array.h"
+#include "cuda_driver.h"
+#include "cuda_gpu.h"
+#include "cuda_executable.h"
 #include "eager_call.h"
 #include "eager_gradient.h"
 #include "eager_recipe.h"
@@ -149,6 +153,8 @@ PYBIND11_MODULE(_native, module) {
       {"recorder_stop", functrax::recorder::stop, METH_NOARGS, "What ran, and when."},
       {"block_until_ready", functrax::ready::block_until_ready, METH_O,
        "Waits for a tree's arrays."},
+      {"cuda_empty_functions", functrax::cuda::empty_functions, METH_NOARGS,
+       "Addresses of a driver's functions that do nothing."},
       {"tasks_drain", functrax::tasks::drain, METH_NOARGS, "Wait for all programs that run."},
       {"tasks_unfinished", functrax::tasks::unfinished, METH_NOARGS, "How many programs run."},
       {"flush_subnormals", functrax::subnormals::flush, METH_O,
@@ -162,6 +168,9 @@ PYBIND11_MODULE(_native, module) {
   add_type(module, "BufferExporter", functrax::buffer_exporter::make_type());
   add_type(module, "Buffer", functrax::buffer::make_type());
   add_type(module, "Executable", functrax::executable::make_type());
+  add_type(module, "Gpu", functrax::cuda::make_gpu_type());
+  add_type(module, "DeviceArray", functrax::cuda::make_array_type());
+  add_type(module, "DeviceExecutable", functrax::cuda::make_executable_type());
   add_type(module, "ExplainedFunction", functrax::explained::make_type());
   add_type(module, "EagerValue", functrax::eager::make_value_type());
   add_type(module, "EagerMethod", functrax::eager::make_type());

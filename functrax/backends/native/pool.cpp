@@ -15,23 +15,8 @@
 #include <new>
 
 namespace functrax::pool {
-namespace {
 
-constexpr std::size_t kHugePage = std::size_t{2} << 20;
-constexpr std::size_t kPage = 4096;
-constexpr std::size_t kLeastSpread = std::size_t{1} << 16;  // blocks that begin anywhere in a page
-constexpr std::size_t kSpread = 5 * 64;                     // from one to the next
 constexpr std::size_t kLargestSmall = 1024;
-constexpr int kSmallClasses = 16;             // multiples of 64 bytes up to that
-constexpr std::int64_t kMostSmall = 1 << 20;  // bytes that wait under the GIL
-constexpr int kLarger = 4;  // a block may be so many classes larger: half as large again
-constexpr int kClasses = kSmallClasses + 8 * 38;
-constexpr std::size_t kLargest = std::size_t{1} << 48;
-
-struct SizeClass {
-  std::size_t size;
-  int number;
-};
 
 SizeClass size_class(std::size_t nbytes) {
   nbytes = std::max<std::size_t>(nbytes, 1);
@@ -44,6 +29,16 @@ SizeClass size_class(std::size_t nbytes) {
   const std::size_t steps = (nbytes + step - 1) / step;  // 9 to 16
   return {steps * step, kSmallClasses + (bits - 11) * 8 + static_cast<int>(steps) - 9};
 }
+
+namespace {
+
+constexpr std::size_t kHugePage = std::size_t{2} << 20;
+constexpr std::size_t kPage = 4096;
+constexpr std::size_t kLeastSpread = std::size_t{1} << 16;  // blocks that begin anywhere in a page
+constexpr std::size_t kSpread = 5 * 64;                     // from one to the next
+constexpr std::int64_t kMostSmall = 1 << 20;                // bytes that wait under the GIL
+constexpr int kLarger = 4;  // a block may be so many classes larger: half as large again
+constexpr std::size_t kLargest = std::size_t{1} << 48;
 
 std::uint64_t default_limit() {
   const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGE_SIZE);

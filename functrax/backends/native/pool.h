@@ -26,6 +26,15 @@ struct Block {
   Block* next;  // in the list of those that wait
 };
 
+// The size that is given to one who asks for so many bytes: eight steps per power of two.
+struct SizeClass {
+  std::size_t size;
+  int number;
+};
+constexpr int kSmallClasses = 16;  // multiples of 64 bytes up to 1,024
+constexpr int kClasses = kSmallClasses + 8 * 38;
+SizeClass size_class(std::size_t nbytes);
+
 struct Stats {
   std::uint64_t in_use, cached, peak, allocations, hits;
 };

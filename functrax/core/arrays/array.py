@@ -260,15 +260,19 @@ class ConcreteArray(Array, BufferExporter):
         if type(buffer) is _Buffer:
             buffer.wait()
         elif type(buffer) is not np.ndarray:
-            _ = self.value
+            known = self.buffer
+            if hasattr(known, "wait"):  # it is in the memory of a device
+                known.wait()
+            else:
+                _ = self.value
         return self
 
     def is_ready(self) -> bool:
         """Whether the elements are computed, so that nobody has to wait for them."""
         buffer = self.buffer if self._buffer is None else self._buffer
-        if type(buffer) is _Buffer:
-            return bool(buffer.is_ready())
-        return type(buffer) is not Pending
+        if type(buffer) is Pending:
+            return False
+        return bool(buffer.is_ready()) if hasattr(buffer, "is_ready") else True
 
     def copy_to_host_async(self) -> None:
         """Nothing to do: the elements are in the host's memory."""

@@ -184,6 +184,10 @@ class OutOfDeviceMemory(FunctraxError, MemoryError):  # noqa: N818, the name tha
     """A device has not as much memory as an array needs."""
 
 
+class DeviceError(FunctraxError, RuntimeError):
+    """A GPU or its driver failed; where a kernel did, no work of this process runs there again."""
+
+
 class VerificationError(FunctraxError):
     """A jaxpr breaks a rule of the language."""
 

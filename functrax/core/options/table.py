@@ -345,6 +345,12 @@ OPTIONS: Final[dict[str, Option]] = {
             False,
             "Let large programs run while Python goes on, until their results are looked at.",
         ),
+        Option(
+            "device_timeout",
+            "integer",
+            0,
+            "The most seconds to wait for a GPU; 0 waits for as long as it takes.",
+        ),
         Option("cache", "switch", True, "Keep compiled kernels on disk for the next process."),
         Option("cache_programs", "switch", True, "Keep whole programs there, not only kernels."),
         Option("plans", "switch", True, "Make programs of new sizes from those of earlier ones."),

@@ -114,6 +114,7 @@ def prepare(jaxpr: Jaxpr, consts: tuple[Value, ...], out_tree: PyTreeDef) -> Pre
     if native.extension is None or any(type(c) is not ConcreteArray for c in consts):
         return None
     executable = executable_of(jaxpr)
-    if type(executable) is not native.extension.Executable:
+    extension = native.extension
+    if type(executable) not in (extension.Executable, extension.DeviceExecutable):
         return None
     return Prepared(executable, consts, tuple(jaxpr.out_avals), out_tree)

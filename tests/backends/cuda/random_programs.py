@@ -32,16 +32,16 @@ KINDS = ("exact", "bits", "smooth")
 
 def on_gpu(jaxpr: Jaxpr, values: Sequence[Any], strict: bool) -> list[Arrays]:
     """The results of two runs on the GPU, of which the second has its blocks in another order."""
-    driver = choice.driver()
+    driver = choice.table().owner
     with functrax.backend("cuda"), Override("strict", strict):
         run = device_of("cuda").compile(jaxpr)
         runs = []
         for seed in (0, 1):
-            driver.seed = seed
+            driver.block_seed = seed
             try:
                 runs.append([as_array(x) for x in run(values)])
             finally:
-                driver.seed = 0
+                driver.block_seed = 0
     return runs
 
 

@@ -17,7 +17,7 @@ import functrax
 import functrax.numpy as jnp
 from functrax import lax
 from functrax.backends.cuda import choice
-from functrax.backends.cuda.array import DeviceArray
+from functrax.backends.cuda.runtime import DeviceArray
 from functrax.backends.device import Device
 from functrax.backends.places import unbound
 from functrax.core import native
@@ -66,7 +66,7 @@ def test_unknown_platforms_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     def no_driver() -> Any:
         raise RuntimeError("no driver of NVIDIA's")
 
-    monkeypatch.setattr("functrax.backends.cuda.device.driver", no_driver)
+    monkeypatch.setattr("functrax.backends.cuda.choice.gpu", no_driver)
     with pytest.raises(UnavailableError, match="no platforms that are instances of gpu"):
         functrax.devices("gpu")
 

@@ -12,8 +12,8 @@ import pytest
 import functrax
 import functrax.numpy as jnp
 from functrax import lax
-from functrax.backends.cuda import choice
-from functrax.backends.cuda.driver import KernelUsage
+from functrax.backends.cuda import choice, usage as usage_of
+from functrax.backends.cuda.usage import KernelUsage
 from functrax.core.errors.typed import MiscompilationError
 from functrax.explanation.gpu_launches import launches_of
 
@@ -49,7 +49,7 @@ def test_the_target_and_the_launches() -> None:
 def test_what_a_driver_knows_of_kernels_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     usage = KernelUsage(shared=128, registers=40, local=16, occupancy=0.75)
     e = functrax.explain(lambda x: jnp.sin(x) * 2)(X)
-    monkeypatch.setattr(choice.driver(), "usage", lambda kernel, block: usage)
+    monkeypatch.setattr(usage_of, "usage", lambda gpu, kernel, block: usage)
     head, _, row = str(e).split("\n\n")[2].splitlines()
     assert head.split() == [
         *("#", "grid", "block", "unit", "shared", "registers", "local", "occupancy", "function")
@@ -89,14 +89,14 @@ def test_kernels_are_measured() -> None:
 def test_programs_are_checked_kernel_by_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     report = functrax.check(scanned)(X)
     assert report.launches >= 5 and report.kernels
-    driver = choice.driver()
-    launch = driver.launch
+    gpu = choice.observed_gpu()
+    launch = gpu.launch
 
     def wrong(kernel, grid, block, addresses, numbers):
         launch(kernel, grid, block, addresses, numbers)
-        driver.write(addresses[-1], np.full(4, 77, np.uint8))
+        gpu.put(addresses[-1], np.full(4, 77, np.uint8))
 
-    monkeypatch.setattr(driver, "launch", wrong)
+    monkeypatch.setattr(gpu, "launch", wrong)
     with pytest.raises(MiscompilationError, match="computes something else"):
         functrax.check(lambda x: jnp.sin(x) * 3)(X)
 

@@ -37,9 +37,9 @@ def gpu() -> Device:
 
 def read(address: int, count: int, dtype: Any) -> np.ndarray[Any, Any]:
     """Elements in the memory of the device."""
-    found = np.empty(count, dtype)
-    choice.driver().read(address, found.view(np.uint8))
-    return found
+    choice.gpu().synchronize()
+    memory = choice.table().owner.memory
+    return np.asarray(memory.read(address, count * np.dtype(dtype).itemsize)).view(dtype)
 
 
 class Tensor(ctypes.Structure):
@@ -97,9 +97,10 @@ class Foreign:
     def __init__(self, elements: np.ndarray[Any, Any], versioned: bool = True) -> None:
         self.elements, self.versioned = elements, versioned
         base = elements if elements.base is None else elements.base
-        self.start = choice.driver().allocate(max(base.nbytes, 1))
+        memory = choice.table().owner.memory
+        self.start = memory.allocate(max(base.nbytes, 1))
         if base.nbytes:
-            choice.driver().write(self.start, base.reshape(-1).view(np.uint8))
+            memory.write(self.start, base.reshape(-1).view(np.uint8))
         offset = elements.__array_interface__["data"][0] - base.__array_interface__["data"][0]
         self.address = self.start + (offset if elements.size else 0)
         self.asked: list[dict[str, Any]] = []
@@ -157,9 +158,8 @@ def test_a_consumer_finds_the_elements(version: Any, gpu: Device) -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_capsule_keeps_the_memory(version: Any, gpu: Device) -> None:
-    memory = choice.driver().memory  # type: ignore[attr-defined]
     gc.collect()
-    before = memory.used
+    before = choice.gpu().stats().in_use
     x = functrax.device_put(X, gpu)
     capsule = x.__dlpack__(**({} if version is None else {"max_version": version}))
     tensor = tensor_of(capsule)
@@ -168,13 +168,15 @@ def test_a_capsule_keeps_the_memory(version: Any, gpu: Device) -> None:
     np.testing.assert_array_equal(read(tensor.data, 6, np.float32), X.ravel())
     del capsule, tensor
     gc.collect()
-    assert memory.used == before
+    assert choice.gpu().stats().in_use == before
 
 
 def test_streams_of_consumers(gpu: Device, monkeypatch: pytest.MonkeyPatch) -> None:
     x = functrax.device_put(X, gpu)
     waits: list[str] = []
-    monkeypatch.setattr(choice.driver(), "synchronize", lambda: waits.append("for all work"))
+    monkeypatch.setattr(
+        "functrax.backends.cuda.device.wait_for_all", lambda gpu: waits.append("for all work")
+    )
     for stream in (None, -1, 1):
         x.__dlpack__(stream=stream)
     assert not waits

@@ -10,7 +10,7 @@ import pytest
 
 import functrax
 import functrax.numpy as jnp
-from functrax.backends.cuda.choice import driver
+from functrax.backends.cuda.choice import observed_gpu
 from functrax.backends.device import executable_of
 from functrax.backends.targets import nvptx
 from functrax.core.records import replace
@@ -95,18 +95,16 @@ def test_few_points_are_done_by_a_thread_each(monkeypatch: pytest.MonkeyPatch) -
 def test_arrays_that_do_not_begin_at_a_whole_access(moved: int) -> None:
     x = numbers((40,), np.float32)
     with on_the_gpu():
-        device = driver()
+        gpu = observed_gpu()
         program = executable_of(functrax.make_jaxpr(lambda x: x * 2 + 1)(x).jaxpr)
         (launch,) = [y for y in program.program.instructions if hasattr(y, "units")]
         code = launch.owner
-        places = [device.allocate(x.nbytes + 16) for _ in range(2)]
-        device.write(places[0] + moved, x.view(np.uint8))
-        kernel = device.load(code.ptx, code.name)
-        both = [place + moved for place in places]
+        blocks = [gpu.allocate(x.nbytes + 16, "the test")[0] for _ in range(2)]
+        first, second = (block.address + moved for block in blocks)
+        gpu.put(first, x.view(np.uint8))
+        kernel = gpu.load(code.ptx, code.name)
         given = np.asarray(launch.params or (0,), np.int64)
-        device.launch(kernel, code.grid(launch.units), code.block, both, given)
+        gpu.launch(kernel, code.grid(launch.units), code.block, [first, second], given)
         found = np.empty_like(x)
-        device.read(both[1], found.view(np.uint8))
-        for place in places:
-            device.free(place)
+        gpu.download(second, found.view(np.uint8), gpu.mark())
     np.testing.assert_array_equal(found, x * 2 + 1)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
@@ -42,6 +42,7 @@ class Statistics:
       bytes_read, bytes_written: by loads and stores of all state spaces.
       barriers: how often a group of threads came to a barrier.
       divergent_branches: branches at which a group parted.
+      read, written: where the allocations begin that were only read, and that were written.
     """
 
     instructions: int = 0
@@ -51,6 +52,8 @@ class Statistics:
     barriers: int = 0
     atomics: int = 0
     divergent_branches: int = 0
+    read: set[int] = field(default_factory=set)
+    written: set[int] = field(default_factory=set)
 
 
 class KernelLaunch:
@@ -105,6 +108,9 @@ class KernelLaunch:
                     BlockBatch(self, order[start : start + most]).run()
         finally:
             for region in self.touched:
+                writes = region.races is not None and region.races.writes is not None
+                where = self.statistics.written if writes else self.statistics.read
+                where.add(region.start)
                 region.races = None
                 region.settle()
 

@@ -1,0 +1,63 @@
+// The functions of NVIDIA's driver that functrax calls, as one table: follows
+// functrax/backends/cuda/driver.py, which says what they are and who offers them.
+//
+// Their addresses come from Python. Nothing of NVIDIA's is needed to build this.
+
+#pragma once
+
+#include <Python.h>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace functrax::cuda {
+
+using Place = std::uint64_t;  // an address of device memory
+using Handle = void*;         // of a context, a stream, an event, a module or a function
+
+#define FUNCTRAX_CUDA_FUNCTIONS(F)                                                                \
+  F(cuInit, unsigned)                                                                             \
+  F(cuGetErrorString, int, const char**)                                                          \
+  F(cuDeviceGet, int*, int)                                                                       \
+  F(cuDeviceGetCount, int*)                                                                       \
+  F(cuDeviceGetName, char*, int, int)                                                             \
+  F(cuDeviceGetAttribute, int*, int, int)                                                         \
+  F(cuDevicePrimaryCtxRetain, Handle*, int)                                                       \
+  F(cuCtxSetCurrent, Handle)                                                                      \
+  F(cuMemAlloc_v2, Place*, std::size_t)                                                           \
+  F(cuMemFree_v2, Place)                                                                          \
+  F(cuMemcpyHtoDAsync_v2, Place, const void*, std::size_t, Handle)                                \
+  F(cuMemcpyDtoHAsync_v2, void*, Place, std::size_t, Handle)                                      \
+  F(cuMemcpyDtoDAsync_v2, Place, Place, std::size_t, Handle)                                      \
+  F(cuMemsetD8Async, Place, unsigned char, std::size_t, Handle)                                   \
+  F(cuMemsetD32Async, Place, unsigned, std::size_t, Handle)                                       \
+  F(cuModuleLoadData, Handle*, const void*)                                                       \
+  F(cuModuleGetFunction, Handle*, Handle, const char*)                                            \
+  F(cuFuncGetAttribute, int*, int, Handle)                                                        \
+  F(cuOccupancyMaxActiveBlocksPerMultiprocessor, int*, Handle, int, std::size_t)                  \
+  F(cuLaunchKernel, Handle, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, \
+    Handle, void**, void**)                                                                       \
+  F(cuStreamCreate, Handle*, unsigned)                                                            \
+  F(cuStreamWaitEvent, Handle, Handle, unsigned)                                                  \
+  F(cuEventCreate, Handle*, unsigned)                                                             \
+  F(cuEventRecord, Handle, Handle)                                                                \
+  F(cuEventQuery, Handle)
+
+// CUresult, the flags of streams and events, and CUdevice_attribute.
+constexpr int kSuccess = 0, kOutOfMemory = 2, kNotReady = 600;
+constexpr unsigned kNonBlocking = 1, kDisableTiming = 2;
+constexpr int kMajor = 75, kMinor = 76;
+
+struct Driver {
+#define FUNCTRAX_CUDA_MEMBER(name, ...) int (*name)(__VA_ARGS__);
+  FUNCTRAX_CUDA_FUNCTIONS(FUNCTRAX_CUDA_MEMBER)
+#undef FUNCTRAX_CUDA_MEMBER
+};
+
+// Reads the addresses, by name; false with an error set where one is missing.
+bool read_driver(PyObject* addresses, Driver& driver);
+
+// The addresses of functions that do nothing, by name: what a call costs without a driver.
+PyObject* empty_functions(PyObject* module, PyObject* unused);
+
+}  // namespace functrax::cuda

@@ -228,9 +228,15 @@ class SimulatedDriver:
                 uses.add(region.start)
 
         def run() -> tuple[set[int], set[int]]:
-            sizes = (gx, gy, gz), (bx, by, bz)
-            options = {"shared_bytes": shared, "seed": self.block_seed}
-            done = launch(kernel, *sizes, given, self.memory, **options)
+            done = launch(
+                kernel,
+                (gx, gy, gz),
+                (bx, by, bz),
+                given,
+                self.memory,
+                shared_bytes=shared,
+                seed=self.block_seed,
+            )
             return done.read, done.written
 
         self._ask(stream, f"kernel {kernel.name!r}", run, [*uses])

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 import functrax
-from functrax.backends.cuda import choice, driver as api
+from functrax.backends.cuda import driver as api
 from functrax.backends.cuda.driver import Table
 from functrax.backends.cuda.runtime import NATIVE, PYTHON, GpuRuntime
 from functrax.backends.cuda.simulated import SimulatedDriver
@@ -49,24 +48,6 @@ def stream_of(simulated: SimulatedDriver, handle: int) -> int:
     """The number of a stream: 0 computes, 1 copies up, 2 copies down."""
     number: int = simulated._handles[handle]
     return number
-
-
-@contextmanager
-def driver(table: Table) -> Iterator[None]:
-    """Let a driver be that of the process."""
-    known = choice.table, choice.gpu
-    gpus: dict[int, Any] = {}
-
-    def gpu(ordinal: int = 0) -> Any:
-        if ordinal not in gpus:
-            gpus[ordinal] = known[1].__wrapped__(ordinal)
-        return gpus[ordinal]
-
-    choice.table, choice.gpu = (lambda: table), gpu  # type: ignore[assignment]
-    try:
-        yield
-    finally:
-        choice.table, choice.gpu = known
 
 
 def pointer(place: int) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -12,10 +13,12 @@ import pytest
 import functrax
 import functrax.numpy as jnp
 from functrax import lax
-from functrax.backends.cuda import choice
+from functrax.backends.cuda.simulated import SimulatedDriver
 from functrax.backends.cuda.simulator.errors import KernelFault
+from functrax.core.errors.typed import DeviceError
 from functrax.core.types import dtypes
-from tests.backends.cuda.compared import check, kernels, numbers, on_the_gpu
+from tests.backends.cuda.compared import check, kernels, numbers
+from tests.backends.cuda.runtimes import RUNTIMES, altered, program_of
 
 DTYPES = (
     *("bool", "int8", "uint16", "int32", "int64", "float16", "bfloat16", "float32", "float64"),
@@ -91,8 +94,9 @@ def test_narrow_operands_and_wide_results() -> None:
 @pytest.mark.parametrize("seed", range(10))
 def test_generated_products(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    sizes = dict(zip("abcdefg", (int(n) for n in rng.choice([1, 2, 3, 8, 9, 17], 7))))
     batch, rows, columns, steps = "a", "bc", "de", "fg"
+    few, many = [1, 2, 3], [1, 2, 3, 8, 9, 17]  # elements of a dim
+    sizes = {d: int(rng.choice(few if d in "abdf" else many)) for d in "abcdefg"}
     orders = ["".join(rng.permutation(list(batch + own + steps))) for own in (rows, columns)]
     result = "".join(rng.permutation(list(batch + rows + columns)))
     shapes = [tuple(sizes[d] for d in x) for x in orders]
@@ -144,29 +148,27 @@ def test_products_of_many_points_are_in_tiles() -> None:
 
 
 @pytest.mark.parametrize("product", [False, True])
-def test_the_simulator_finds_missing_barriers(
-    product: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    f = (lambda x: x @ x.T) if product else (lambda x: x.T * 2)
+def test_the_simulator_finds_missing_barriers(product: bool) -> None:
     x = numbers((40, 33), np.float32)
-    with on_the_gpu():
-        driver = choice.driver()
-    load, barriers = driver.load, 0
+    program, runtime = program_of(lambda x: x @ x.T if product else x.T * 2, x), RUNTIMES[-1]
+    barriers, found = 1, 0
     for missing in range(8):
+        if missing == barriers:
+            break
 
-        def without(ptx: str, name: str, missing: int = missing) -> Any:
+        def load(f: Any, module: Any, text: int, missing: int = missing) -> int:
             nonlocal barriers
+            ptx = ctypes.string_at(text).decode()
             places = [m.span() for m in re.finditer(r"bar\.sync[^;]*;|barrier\.sync[^;]*;", ptx)]
             barriers = len(places)
-            if missing < barriers:
-                begin, end = places[missing]
-                ptx = ptx[:begin] + ptx[end:]
-            return load(ptx, name)
+            begin, end = places[missing]
+            changed = ctypes.create_string_buffer((ptx[:begin] + ptx[end:]).encode())
+            return int(f(module, ctypes.addressof(changed)))
 
-        monkeypatch.setattr(driver, "load", without)
-        with on_the_gpu():
-            if barriers and missing >= barriers:
-                break
-            with pytest.raises(KernelFault):
-                np.asarray(functrax.jit(lambda x: f(x))(x))
-    assert barriers == (3 if product else 1)
+        simulated = SimulatedDriver()
+        gpu = runtime.gpu(altered(simulated, cuModuleLoadData=load), 0)
+        with pytest.raises(DeviceError):
+            (y,) = runtime.executable(program, gpu)([runtime.array.of(gpu, x)])
+            np.asarray(y)
+        found += isinstance(simulated.fault, KernelFault)
+    assert found == barriers == (3 if product else 1)

@@ -50,6 +50,9 @@ LINES: dict[str, list[tuple[str, str]]] = {
         ("double", "%r = fptrunc double %x to float"),
         ("float", "%r = fptrunc float %x to half"),
     ],
+    "ptrtoint": [
+        ("i64", "%g = addrspacecast ptr addrspace(1) %p to ptr\n  %r = ptrtoint ptr %g to i64"),
+    ],
     "bitcast": [
         ("float", "%r = bitcast float %x to i32"),
         ("i64", "%r = bitcast i64 %x to double"),

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from functrax.backends.cuda.gpu import Block, Gpu
+from functrax.backends.cuda.gpu import Gpu, GpuBlock
 from functrax.backends.executables.program_inputs import deleted_error
 from functrax.core.types.aval import ShapedArray
 
@@ -36,7 +36,7 @@ class DeviceArray:
         self.dtype: np.dtype[Any] = np.dtype(dtype)
         #: After which mark the elements are there; of a new one, when the memory is free.
         self.mark = 0
-        self._block: Block | _Adopted | None = None
+        self._block: GpuBlock | _Adopted | None = None
         self._deleted = False
         self._host: np.ndarray[Any, Any] | None = None
         if self.nbytes:

@@ -32,7 +32,7 @@ from functrax.core.process.locks import new_rlock
 Bytes = NDArray[np.uint8]
 
 
-class Block:
+class GpuBlock:
     """Memory of a GPU, given back when the last reference to it goes."""
 
     __slots__ = ("_gpu", "address", "size")
@@ -183,7 +183,7 @@ class Gpu:
 
     # ---- memory -------------------------------------------------------------------------------
 
-    def allocate(self, nbytes: int, what: str) -> tuple[Block, int]:
+    def allocate(self, nbytes: int, what: str) -> tuple[GpuBlock, int]:
         """New memory, with any content, and the mark of its last use.
 
         Raises:
@@ -200,7 +200,7 @@ class Gpu:
             self._allocations += 1
         self._in_use += size
         self._peak = max(self._peak, self._in_use)
-        return Block(self, address, size), mark
+        return GpuBlock(self, address, size), mark
 
     def _from_driver(self, size: int, what: str) -> int:
         self._here()

@@ -31,7 +31,7 @@ from functrax.backends.cuda.simulator.errors import (
 from functrax.backends.cuda.simulator.launch import launch
 from functrax.backends.cuda.simulator.memory import DeviceMemory
 from functrax.backends.cuda.simulator.module import Module, PtxKernel
-from functrax.backends.cuda.simulator.queues import Event, Queues
+from functrax.backends.cuda.simulator.queues import Queues, StreamEvent
 
 #: The error of each fault, the first that fits.
 _ERRORS: Final[tuple[tuple[type[BaseException], int], ...]] = (
@@ -250,7 +250,7 @@ class SimulatedDriver:
         self.queues.wait(self._handles[stream], self._handles[event])
 
     def _cuEventCreate(self, out: int, flags: int) -> None:
-        _put(out, ctypes.c_void_p, self._new(Event()))
+        _put(out, ctypes.c_void_p, self._new(StreamEvent()))
 
     def _cuEventRecord(self, event: int, stream: int) -> None:
         self.queues.record(self._handles[event], self._handles[stream])

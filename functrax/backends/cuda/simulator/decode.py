@@ -57,7 +57,7 @@ def opcode(*names: str) -> Callable[[Handler], Handler]:
 
 
 @dataclass(frozen=True)
-class Barrier:
+class BarrierOp:
     """What a barrier instruction does (PTX ISA 9.7.13, barrier{.cta}).
 
     Attributes:
@@ -91,7 +91,7 @@ class Control:
     labels: tuple[str, ...] = ()
     slot: int = -1
     negated: bool = False
-    barrier: Barrier | None = None
+    barrier: BarrierOp | None = None
 
 
 @dataclass

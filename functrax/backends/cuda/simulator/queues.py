@@ -40,7 +40,7 @@ def _merge(into: Clock, other: Clock) -> None:
 
 
 @dataclass
-class Event:
+class StreamEvent:
     """A mark in a stream: the work that it stands for, as it was recorded last."""
 
     clock: Clock = field(default_factory=dict)
@@ -58,7 +58,7 @@ class Operation:
     uses: frozenset[int]
 
 
-class Access(NamedTuple):
+class QueuedAccess(NamedTuple):
     """What is remembered of an operation that touched an allocation."""
 
     name: str
@@ -70,10 +70,10 @@ class Access(NamedTuple):
 class _History:
     """Who touched an allocation last."""
 
-    write: Access | None = None
-    reads: dict[int, Access] = field(default_factory=dict)
+    write: QueuedAccess | None = None
+    reads: dict[int, QueuedAccess] = field(default_factory=dict)
 
-    def all(self) -> list[Access]:
+    def all(self) -> list[QueuedAccess]:
         return [*([self.write] if self.write else []), *self.reads.values()]
 
 
@@ -117,15 +117,15 @@ class Queues:
         while self._random.random() < 0.5 and self._step():
             pass
 
-    def record(self, event: Event, stream: int) -> None:
+    def record(self, event: StreamEvent, stream: int) -> None:
         """Let an event stand for all that a stream was asked for."""
         event.clock = dict(self._clocks[stream])
 
-    def wait(self, stream: int, event: Event) -> None:
+    def wait(self, stream: int, event: StreamEvent) -> None:
         """Let later work of a stream come after an event."""
         _merge(self._clocks[stream], event.clock)
 
-    def is_done(self, event: Event) -> bool:
+    def is_done(self, event: StreamEvent) -> bool:
         """Whether an event has come to pass; work goes on meanwhile."""
         if not self._has_come(event.clock):
             self._step()
@@ -136,7 +136,7 @@ class Queues:
 
     def finish(self, stream: int) -> None:
         """Let the host wait for all that a stream was asked for."""
-        mark = Event()
+        mark = StreamEvent()
         self.record(mark, stream)
         while not self.is_done(mark):
             pass
@@ -145,7 +145,7 @@ class Queues:
         """Free an allocation, which no work may use that the host has not seen done."""
         users = self._histories.pop(start, _History()).all()
         waiting = [x for queue in self._waiting for x in queue if start in x.uses]
-        for x in (*users, *[Access(x.name, x.stream, x.number) for x in waiting]):
+        for x in (*users, *[QueuedAccess(x.name, x.stream, x.number) for x in waiting]):
             if self._host.get(x.stream, 0) < x.number:
                 raise PendingFree(f"memory is freed that {x.name} may still use")
         self.memory.free(start)
@@ -178,7 +178,7 @@ class Queues:
                     f"{x.name} and {other.name} use the allocation at {start:#x}, on streams "
                     f"{x.stream} and {other.stream}, in no order"
                 )
-        access = Access(x.name, x.stream, x.number)
+        access = QueuedAccess(x.name, x.stream, x.number)
         if writes:
             history.write, history.reads = access, {}
         else:

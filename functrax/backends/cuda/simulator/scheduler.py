@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from functrax.backends.cuda.simulator.decode import Barrier
+from functrax.backends.cuda.simulator.decode import BarrierOp
 from functrax.backends.cuda.simulator.errors import (
     DivergentBarrier,
     DivergentWarp,
@@ -41,7 +41,7 @@ class Waiting:
 
     group: ThreadGroup
     place: int
-    barrier: Barrier
+    barrier: BarrierOp
     number: int
     #: How many threads it waits for; None for all.
     expected: int | None
@@ -320,7 +320,7 @@ class BlockBatch:
         return g.part(np.flatnonzero(~wait), block.live)
 
     def arrive(
-        self, g: ThreadGroup, block: BasicBlock, barrier: Barrier
+        self, g: ThreadGroup, block: BasicBlock, barrier: BarrierOp
     ) -> tuple[ThreadGroup, int] | None:
         g.at = block.first
         for run in block.runs:
@@ -360,7 +360,7 @@ class BlockBatch:
 
     def complete(self, entries: list[Waiting], complete: Array) -> None:
         finished: dict[int, list[ThreadGroup]] = {}
-        barriers: dict[int, Barrier] = {}
+        barriers: dict[int, BarrierOp] = {}
         for w in entries:
             leaves = complete[w.group.blocks]
             if not leaves.any():
@@ -391,7 +391,7 @@ class BlockBatch:
                 g.r[barrier.target] = self.reduced(g, barrier)
             self.push(place + 1, g)
 
-    def reduced(self, g: ThreadGroup, barrier: Barrier) -> Array:
+    def reduced(self, g: ThreadGroup, barrier: BarrierOp) -> Array:
         """PTX ISA 9.7.13: barrier.red, over the threads of each block."""
         predicate = np.broadcast_to(g.r[barrier.source], (g.count,))
         blocks = g.blocks

@@ -4,7 +4,7 @@ Each thread has a number in its group.  A rewrite gives threads neighbouring ele
 read and write memory in whole lines, and keeps tiles in an array that they share, whose rows are
 one element longer than the tile's: so threads that go down a column meet other banks of it.
 
-Start at :class:`Members`.
+Start at :class:`GroupMembers`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from functrax.core.scalars.scalar import Scalar
 WORD: Final = np.dtype(np.uint32)
 
 
-class Members:
+class GroupMembers:
     """Writes what the threads of a group do.
 
     Args:

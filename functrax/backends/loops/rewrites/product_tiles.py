@@ -31,7 +31,7 @@ import numpy as np
 from functrax.backends.kernels.accesses import coefficient, dims_of
 from functrax.backends.kernels.ir import Reduce, Store, ordered
 from functrax.backends.loops.rewrites.grid import parallel_loops
-from functrax.backends.loops.rewrites.members import WORD, Members
+from functrax.backends.loops.rewrites.members import WORD, GroupMembers
 from functrax.backends.loops.rewrites.rewrite import Rewrite, nest
 from functrax.backends.loops.rewrites.vectorize import grain_of
 from functrax.backends.loops.tree import (
@@ -158,7 +158,7 @@ class _Tiled:
 
     def __init__(self, tree: Function, rewrite: ProductTiles) -> None:
         self.of, self.rewrite, self.b = tree, rewrite, tree.builder
-        self.m = Members(tree, rewrite.warp * rewrite.warps)
+        self.m = GroupMembers(tree, rewrite.warp * rewrite.warps)
         self.loops, (first, *rest) = parallel_loops(tree.body)
         assert type(first) is Loop
         self.nest = nest(first)

@@ -25,7 +25,7 @@ from functrax.backends.kernels.accesses import coefficient, dims_of
 from functrax.backends.kernels.ir import Store, ordered
 from functrax.backends.kernels.merge import Rewriting
 from functrax.backends.loops.rewrites.grid import parallel_loops
-from functrax.backends.loops.rewrites.members import WORD, Members
+from functrax.backends.loops.rewrites.members import WORD, GroupMembers
 from functrax.backends.loops.rewrites.rewrite import Rewrite
 from functrax.backends.loops.tree import Barrier, Body, Function, If, extent
 from functrax.core.index.expr import Dim
@@ -61,7 +61,7 @@ class StageReads(Rewrite):
 
     def apply(self, tree: Function) -> Function:
         """The tree of loops over tiles."""
-        m, b, edge = Members(tree, self.group), tree.builder, self.edge
+        m, b, edge = GroupMembers(tree, self.group), tree.builder, self.edge
         loops, body = parallel_loops(tree.body)
         stores = [s for s in body if type(s) is Store]
         dims = self.dim_written, self.dim_read

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from functrax.backends.cuda.simulator.decode import Barrier, Control, Decoder, opcode
+from functrax.backends.cuda.simulator.decode import BarrierOp, Control, Decoder, opcode
 from functrax.backends.cuda.simulator.group import ThreadGroup
 from functrax.backends.cuda.simulator.syntax import TYPES, Immediate, Instruction, PtxSymbol
 
@@ -75,10 +75,10 @@ def _bar(d: Decoder, i: Instruction) -> Control:
 
 def _barrier(
     d: Decoder, kind: str, operands: list[Any], source: int = -1, target: int = -1
-) -> Barrier:
+) -> BarrierOp:
     number = d.source(operands[0] if operands else Immediate(0), _U32)
     threads = d.source(operands[1], _U32) if len(operands) > 1 else -1
-    return Barrier(kind, number, threads, source, target)
+    return BarrierOp(kind, number, threads, source, target)
 
 
 def _warp_barrier(_: list[Any], g: ThreadGroup) -> None:

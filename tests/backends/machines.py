@@ -26,7 +26,7 @@ def processor(machine: str, *flags: str, identity: str = "") -> Target:
 
 def write_for(patch: pytest.MonkeyPatch, other: Target) -> None:
     """Make code for another target."""
-    patch.setattr(targets, "_current", other)
+    patch.setattr(targets, "host", lambda: other)
 
 
 def with_facts(patch: pytest.MonkeyPatch, **facts: Any) -> None:

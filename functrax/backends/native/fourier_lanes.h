@@ -9,7 +9,9 @@
 
 #pragma once
 
+#include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 #include "fourier_points.h"
 
@@ -38,47 +40,51 @@ struct Lanes {
   }
   static void store(T* to, const Vector& x) { std::memcpy(to, &x, sizeof x); }
 
-  // ---- shuffles of two vectors; in each of them lanes beyond kCount are the second one's
-  // ----------
+  // ---- shuffles of two vectors: lanes from kCount on are the second one's ----------------------
+
+  template <int... kLanes>
+  static Vector lanes(const Vector& x, const Vector& y) {
+#ifdef __clang__
+    return __builtin_shufflevector(x, y, kLanes...);
+#else
+    using Integer = std::conditional_t<sizeof(T) == 4, std::int32_t, std::int64_t>;
+    constexpr typename VectorOf<Integer, kBytes>::Type wanted = {kLanes...};
+    return __builtin_shuffle(x, y, wanted);
+#endif
+  }
 
   // Of each block of both vectors the lanes with even, or odd, numbers.
   template <int kOdd, std::size_t... L>
   static Vector every_other(const Vector& x, const Vector& y, std::index_sequence<L...>) {
     constexpr int half = kBlock / 2;
-    return __builtin_shufflevector(
-        x, y,
-        (static_cast<int>(L) / kBlock * kBlock + static_cast<int>(L) % kBlock % half * 2 + kOdd +
-         static_cast<int>(L) % kBlock / half * kCount)...);
+    return lanes<(static_cast<int>(L) / kBlock * kBlock + static_cast<int>(L) % kBlock % half * 2 +
+                  kOdd + static_cast<int>(L) % kBlock / half * kCount)...>(x, y);
   }
   // Lanes of both vectors in turns, of the first or second half of each block, so many at a time.
   template <int kHalf, int kWidth, std::size_t... L>
   static Vector in_turns(const Vector& x, const Vector& y, std::index_sequence<L...>) {
     constexpr int half = kBlock / 2;
-    return __builtin_shufflevector(
-        x, y,
-        (static_cast<int>(L) / kBlock * kBlock + kHalf * half +
-         static_cast<int>(L) % kBlock / (2 * kWidth) * kWidth + static_cast<int>(L) % kWidth +
-         static_cast<int>(L) % kBlock / kWidth % 2 * kCount)...);
+    return lanes<(static_cast<int>(L) / kBlock * kBlock + kHalf * half +
+                  static_cast<int>(L) % kBlock / (2 * kWidth) * kWidth +
+                  static_cast<int>(L) % kWidth +
+                  static_cast<int>(L) % kBlock / kWidth % 2 * kCount)...>(x, y);
   }
   // One half of the first vector, then that of the second one.
   template <int kHalf, std::size_t... L>
   static Vector halves(const Vector& x, const Vector& y, std::index_sequence<L...>) {
     constexpr int half = kCount / 2;
-    return __builtin_shufflevector(
-        x, y, (kHalf * half + static_cast<int>(L) % half + static_cast<int>(L) / half * kCount)...);
+    return lanes<(kHalf * half + static_cast<int>(L) % half +
+                  static_cast<int>(L) / half * kCount)...>(x, y);
   }
   // Blocks with even, or odd, numbers of the first vector, then of the second one.
   template <int kOdd, std::size_t... L>
   static Vector other_blocks(const Vector& x, const Vector& y, std::index_sequence<L...>) {
     constexpr int half = kCount / 2;
-    return __builtin_shufflevector(
-        x, y,
-        (static_cast<int>(L) % half / kBlock * 2 * kBlock + kOdd * kBlock +
-         static_cast<int>(L) % kBlock + static_cast<int>(L) / half * kCount)...);
+    return lanes<(static_cast<int>(L) % half / kBlock * 2 * kBlock + kOdd * kBlock +
+                  static_cast<int>(L) % kBlock + static_cast<int>(L) / half * kCount)...>(x, y);
   }
 
-  // ---- squares
-  // ------------------------------------------------------------------------------------
+  // ---- squares --------------------------------------------------------------------------------
 
   // Exchanges rows and columns of each block of some vectors.
   static void turn_blocks(Vector* v) {
@@ -121,8 +127,7 @@ struct Lanes {
     }
   }
 
-  // ---- neighbours in memory
-  // -----------------------------------------------------------------------
+  // ---- neighbours in memory -------------------------------------------------------------------
 
   // Some complex numbers one after the other, each in a lane; others are 0. The order of the lanes
   // is what takes one shuffle for each vector, here and in `store_some`.

@@ -16,7 +16,8 @@ from functrax.errors import ArgumentError, DTypeError, ShapeError
 RNG = np.random.default_rng(0)
 
 
-def test_platform_dependent() -> None:
+def test_platform_dependent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FUNCTRAX_CUDA_DRIVER", "simulated")
     with functrax.backend("llvm"):
         assert lax.platform_dependent(2, cpu=lambda x: x + 1, default=lambda x: x) == 3
         assert lax.platform_dependent(2, cuda=lambda x: x + 1, default=lambda x: x) == 2

@@ -9,7 +9,6 @@ Start at :class:`DeviceExecutable`.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,14 +19,14 @@ from functrax.backends.cuda.gpu import Gpu
 from functrax.backends.executables.program import HostCall, Instruction, RuntimeProgram, Slot
 from functrax.backends.executables.program_inputs import adapter, dense_array, input_count_error
 from functrax.backends.ptx.code import DeviceCode
-from functrax.backends.runtime.executor import Frame, Observer, ProgramRun
-from functrax.core.events.recorder import Event, recorder
+from functrax.backends.runtime.executor import Frame, Observer, ProgramRun, RecordedExecutable
+from functrax.core.events.recorder import Event
 
 Array = np.ndarray[Any, Any]
 
 
-class DeviceExecutable:
-    """A program that can be called.
+class DeviceExecutable(RecordedExecutable):
+    """A program for a GPU; while it is recorded, each instruction is waited for.
 
     Args:
       program: the program.
@@ -39,37 +38,6 @@ class DeviceExecutable:
         self.program, self.gpu, self.observer = program, gpu, observer
         #: Constants of the program and of those inside it, on the device.
         self.constants: dict[int, DeviceArray] = {}
-
-    def __call__(self, values: Sequence[Any], donated: Sequence[int] = ()) -> list[Any]:
-        """Ask the GPU to run the program.
-
-        Args:
-          values: an array of the device or of the host for each input.
-          donated: numbers of inputs that nobody uses after the call.
-
-        Returns:
-          An array of the device for each result; a result that is an input is that value.
-
-        Raises:
-          ArgumentError: if a value is not of the input's shape and dtype.
-          DeviceError: if something that was asked for before failed.
-        """
-        if not recorder.on:
-            return self._run(values, donated, None)
-        begin, events = time.perf_counter_ns(), list[Event]()
-        try:
-            return self._run(values, donated, events)
-        finally:
-            recorder.add_run(self.program, begin, events)
-
-    def profile(self, values: Sequence[Any]) -> tuple[list[Any], list[Event]]:
-        """Run the program, and tell when each instruction ran; each waits for the one before.
-
-        Returns:
-          What the CPU's executor does.
-        """
-        events: list[Event] = []
-        return self._run(values, (), events), events
 
     def _run(
         self, values: Sequence[Any], donated: Sequence[int], events: list[Event] | None

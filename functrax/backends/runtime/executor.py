@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import ctypes
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeAlias
 
@@ -59,31 +60,26 @@ Observer: TypeAlias = Callable[
 ]
 
 
-class Executable:
-    """A program that can be called.
+class RecordedExecutable(ABC):
+    """A program that can be called, and that tells when it ran where somebody records that."""
 
-    Args:
-      program: the program.
-      observer: looks at each instruction, those of loops and branches included.
-    """
+    __slots__ = ()
 
-    __slots__ = ("observer", "program")
-
-    def __init__(self, program: RuntimeProgram, observer: Observer | None = None) -> None:
-        self.program = program
-        self.observer = observer
+    program: RuntimeProgram
 
     def __call__(self, values: Sequence[Any], donated: Sequence[int] = ()) -> list[Any]:
         """Run the program.
 
         Args:
-          values: a NumPy array, NumPy scalar, Buffer or deferred value for each input.
-          donated: numbers of inputs that nobody uses after the call.  The memory of such a Buffer
-            is given to a result where the program allows it and nothing else refers to it: the
-            sequence of values and one more owner may, views may not.
+          values: a raw value for each input: a NumPy array, a NumPy scalar, a deferred value, or
+            an array of the runtime.
+          donated: numbers of inputs that nobody uses after the call.  The memory of such an array
+            of the runtime is given to a result where the program allows it and nothing else refers
+            to it: the sequence of values and one more owner may, views may not.
 
         Returns:
-          One Buffer for each result; a result that is an input as it is, is that value.
+          An array of the runtime for each result; a result that is an input as it is, is that
+          value.
 
         Raises:
           ArgumentError: if a value is not of the input's shape and dtype.
@@ -106,6 +102,27 @@ class Executable:
         """
         events: list[Event] = []
         return self._run(values, (), events), events
+
+    @abstractmethod
+    def _run(
+        self, values: Sequence[Any], donated: Sequence[int], events: list[Event] | None
+    ) -> list[Any]:
+        """Run the program, and write down when each instruction ran where events are wanted."""
+
+
+class Executable(RecordedExecutable):
+    """A program for the processor of the host.
+
+    Args:
+      program: the program.
+      observer: looks at each instruction, those of loops and branches included.
+    """
+
+    __slots__ = ("observer", "program")
+
+    def __init__(self, program: RuntimeProgram, observer: Observer | None = None) -> None:
+        self.program = program
+        self.observer = observer
 
     def _run(
         self, values: Sequence[Any], donated: Sequence[int], events: list[Event] | None

@@ -15,6 +15,7 @@ from functrax.core.errors.typed import (
     DifferentiationError as DifferentiationError,
     DonatedBufferError as DonatedBufferError,
     DTypeError as DTypeError,
+    FileFormatError as FileFormatError,
     FormatError as FormatError,
     FunctraxError as FunctraxError,
     GuardError as GuardError,
@@ -34,6 +35,7 @@ from functrax.core.errors.typed import (
     ReferenceUseError as ReferenceUseError,
     ShapeError as ShapeError,
     ShardingError as ShardingError,
+    SizeError as SizeError,
     StaticArgumentError as StaticArgumentError,
     TangentError as TangentError,
     TracerArrayConversionError as TracerArrayConversionError,
@@ -50,12 +52,9 @@ JAXIndexError = IndexingError
 ConcretizationTypeError = ConcretizationError
 UnexpectedTracerError = LeakedTracerError
 JaxprTypeError = VerificationError
+InconclusiveDimensionOperation = SizeError
 JaxRuntimeError = RuntimeError  # what goes wrong while a program runs is one
 
 
 class KeyReuseError(FunctraxError, TypeError):
     """A random key was used twice; functrax does not look for that, and never raises this."""
-
-
-class InconclusiveDimensionOperation(FunctraxError):  # noqa: N818  # JAX's name
-    """A size that is not known; sizes are always known here, and this is never raised."""

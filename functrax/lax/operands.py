@@ -9,7 +9,6 @@ Start at :func:`value_of` for one array and :func:`pair` for two.
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias
 
@@ -26,6 +25,7 @@ from functrax.core.tracing.trace import Tracer
 from functrax.core.types import dtypes
 from functrax.core.types.aval import ShapedArray
 from functrax.core.types.promotion import IntegerOverflowError
+from functrax.core.types.symbolic_sizes import integer as as_size
 
 #: What functions take as an array: lists are not among it.
 ArrayLike: TypeAlias = "Array | np.ndarray[Any, Any] | np.generic | complex"
@@ -153,7 +153,7 @@ def as_ints(name: str, given: Any, what: str = "shape") -> Shape:
       ShapeError: if it is not one; a traced size has no known value.
     """
     try:
-        return tuple(map(operator.index, given))
+        return tuple(map(as_size, given))
     except TypeError as error:
         rule = "Shapes must be 1D sequences of concrete values of integer type, and "
         raise ShapeError(

@@ -9,7 +9,6 @@ Start at :func:`dynamic_slice`.
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -26,6 +25,7 @@ from functrax.core.prims.comparisons import lt
 from functrax.core.prims.convert import as_positions
 from functrax.core.tracing.primitive import Value, like
 from functrax.core.types import dtypes
+from functrax.core.types.symbolic_sizes import applied, integer as as_size
 from functrax.lax.operands import (
     ArrayLike,
     Shape,
@@ -79,8 +79,8 @@ def slice_in_dim(
     x = value_of("slice_in_dim", operand)
     place = axis_of("slice_in_dim", x.aval.ndim, axis)
     size = x.aval.shape[place]
-    begin = 0 if start_index is None else operator.index(start_index)
-    end = size if limit_index is None else operator.index(limit_index)
+    begin = 0 if start_index is None else as_size(start_index)
+    end = size if limit_index is None else as_size(limit_index)
     begin, end = begin + size * (begin < 0), end + size * (end < 0)
     start = tuple(begin if i == place else 0 for i in range(x.aval.ndim))
     limit = tuple(end if i == place else n for i, n in enumerate(x.aval.shape))
@@ -97,7 +97,7 @@ def index_in_dim(operand: ArrayLike, index: int, axis: int = 0, keepdims: bool =
     x = value_of("index_in_dim", operand)
     place = axis_of("index_in_dim", x.aval.ndim, axis)
     size = x.aval.shape[place]
-    number = operator.index(index)
+    number = as_size(index)
     if not -size <= number < size:
         raise ArgumentError(
             "index_in_dim: the index is out of range",
@@ -180,9 +180,9 @@ def _starts(
 def _start(name: str, start: Any, size: int, window: int, allow_negative: bool) -> Any:
     last = size - window
     if isinstance(start, (int, np.integer)):
-        known = int(start)
+        known = as_size(start)
         known += size if known < 0 and allow_negative else 0
-        return min(max(known, 0), last)
+        return applied(min, applied(max, known, 0), last)
     value = value_of(name, known_index(start))
     if value.aval.shape != () or not dtypes.is_integer(value.aval.dtype):
         raise DTypeError(

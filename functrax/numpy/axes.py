@@ -7,12 +7,12 @@ plain non-negative integers, as primitives take them, or a typed error that says
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Iterable
 from typing import Any
 
 from functrax.core.errors.typed import ArgumentError, AxisError, ConcretizationError, ShapeError
 from functrax.core.types.aval import ShapedArray
+from functrax.core.types.symbolic_sizes import integer as as_size
 
 Shape = tuple[int, ...]
 
@@ -76,7 +76,7 @@ def integer(name: str, what: str, value: Any) -> int:
       TracerIntegerConversionError: if it is traced.
     """
     try:
-        return operator.index(value)
+        return as_size(value)  # type: ignore[no-any-return]
     except ConcretizationError:
         raise
     except TypeError:
@@ -104,7 +104,7 @@ def complete_shape(name: str, aval: ShapedArray, shape: Shape) -> Shape:
     """
     unknown = shape.count(-1)
     known = math.prod(size for size in shape if size != -1)
-    if min(shape, default=0) < -1:
+    if any(size < -1 for size in shape):
         raise ShapeError(f"{name}: a size is negative", got=f"shape {shape}", fix="-1, or 0 and up")
     if unknown > 1:
         raise ShapeError(f"{name}: more than one size is -1", got=f"shape {shape}", fix="one -1")

@@ -10,7 +10,6 @@ Start at :func:`array`.
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -33,6 +32,7 @@ from functrax.core.types import dtypes
 from functrax.core.types.aval import ShapedArray
 from functrax.core.types.dtypes import DType
 from functrax.core.types.promotion import IntegerOverflowError, lattice_result_type, typed_of
+from functrax.core.types.symbolic_sizes import integer as as_size, is_symbolic_dim
 from functrax.numpy.promote import SCALARS, convert, result, scalar_literal, to_array
 
 Shape = Any
@@ -356,9 +356,10 @@ def checked_shape(name: str, shape: Shape) -> tuple[int, ...]:
     """
     sizes = shape if isinstance(shape, (tuple, list)) else None
     if sizes is None:
-        sizes = (shape,) if np.ndim(shape) == 0 else tuple(shape)
+        single = is_symbolic_dim(shape) or np.ndim(shape) == 0
+        sizes = (shape,) if single else tuple(shape)
     try:
-        known = tuple(map(operator.index, sizes))
+        known = tuple(map(as_size, sizes))
     except ConcretizationError:
         raise
     except TypeError:

@@ -15,8 +15,8 @@ reads are clamped (or filled) and writes are dropped.
 from __future__ import annotations
 
 import functools
-import operator
 from collections.abc import Sequence
+from operator import gt, le
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -37,6 +37,7 @@ from functrax.core.records import record
 from functrax.core.tracing.primitive import Value, like
 from functrax.core.types import dtypes
 from functrax.core.types.aval import ShapedArray
+from functrax.core.types.symbolic_sizes import applied, integer as as_size, is_symbolic_dim, surely
 from functrax.numpy.creation import array
 
 Shape: TypeAlias = "tuple[int, ...]"
@@ -204,7 +205,7 @@ def plain_item(item: Any) -> Any:
             raise _not_an_index(item, f"an array of {item.dtype}")
         return item
     try:
-        return operator.index(item)
+        return as_size(item)
     except TypeError:
         raise _not_an_index(item, f"{_text(item)} of type {kind.__name__}") from None
 
@@ -266,6 +267,8 @@ def _check_mask(aval: ShapedArray, shape: Shape, used: int) -> None:
 
 
 def _slice_entry(item: slice, size: int) -> Entry:
+    if any(map(is_symbolic_dim, (size, item.start, item.stop))):
+        return _symbolic_slice(item, size)
     try:
         start, stop, step = item.indices(size)
     except ConcretizationError as error:
@@ -281,10 +284,39 @@ def _slice_entry(item: slice, size: int) -> Entry:
     return ("slice", start, step, len(range(start, stop, step)))
 
 
+def _symbolic_slice(item: slice, size: int) -> Entry:
+    """As :func:`_slice_entry`, where a size or a bound has no value."""
+    step = 1 if item.step is None else as_size(item.step)
+    if step == 0:
+        raise IndexingError(
+            "indexing: not a slice: slice step cannot be zero", got=_text(item), fix="another step"
+        )
+    first, last = (0, size) if step > 0 else (-1, size - 1)
+
+    def place(bound: Any, default: int) -> int:
+        if bound is None:
+            return default
+        bound = as_size(bound)
+        return applied(min, applied(max, bound + size if bound < 0 else bound, first), last)  # type: ignore[no-any-return]
+
+    start, stop = (
+        place(item.start, first if step > 0 else last),
+        place(item.stop, last if step > 0 else first),
+    )
+    return (
+        "slice",
+        start,
+        step,
+        applied(max, (stop - start + step - (1 if step > 0 else -1)) // step, 0),
+    )
+
+
 def _static(index: int, size: int, bounds: Bounds) -> int:
     if index < 0 and bounds.wrap:
         index += size
-    return min(max(index, 0), max(size - 1, 0)) if bounds.clip else index
+    if not bounds.clip:
+        return index
+    return applied(min, applied(max, index, 0), applied(max, size - 1, 0))  # type: ignore[no-any-return]
 
 
 def operand_in_range(index: Any, size: int, bounds: Bounds) -> Value:
@@ -297,6 +329,8 @@ def operand_in_range(index: Any, size: int, bounds: Bounds) -> Value:
 
 
 def _known_in_range(index: Any, size: int, bounds: Bounds, copied: bool) -> Value:
+    if is_symbolic_dim(size):
+        return in_range(from_numpy(index), size, bounds)
     kind = dtypes.position_dtype(size)
     low, high = (int(index.min()), int(index.max())) if index.size else (0, -1)
     if low >= 0 and high < size:
@@ -317,7 +351,7 @@ def in_range(index: Value, size: int, bounds: Bounds) -> Value:
         negative = lt.bind(index, like(index, 0))
         index = select_n.bind(negative, index, add.bind(index, like(index, size)))
     if bounds.clip:
-        index = clamp.bind(like(index, 0), index, like(index, max(size - 1, 0)))
+        index = clamp.bind(like(index, 0), index, like(index, applied(max, size - 1, 0)))
     return index
 
 
@@ -344,12 +378,15 @@ def basic_plan(codomain: Shape, entries: tuple[Entry, ...]) -> BasicPlan:
         elif entry[0] == "slice":
             _, first, step, count = entry
             last = first + (count - 1) * step
-            lowest = min(first, last) if count else 0
-            if step < 0 and count > 1:
+            lowest, highest = (first, last) if step > 0 else (last, first)
+            several = not surely(le, count, 1)
+            if step < 0 and several:
                 turned.append(len(start))
-            start.append(lowest)
-            limit.append(max(first, last) + 1 if count else 0)
-            strides.append(abs(step) if count > 1 else 1)
+            if not surely(gt, count, 0):  # there may be none
+                highest = applied(max, highest, lowest - 1)
+            start.append(lowest if count else 0)
+            limit.append(highest + 1 if count else 0)
+            strides.append(abs(step) if several else 1)
             shape.append(count)
     whole = tuple(limit) == codomain and not any(start) and set(strides) <= {1}
     window = None if whole else (tuple(start), tuple(limit), tuple(strides))

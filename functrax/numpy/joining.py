@@ -5,6 +5,7 @@ Joining is one ``concatenate`` (after reshapes), splitting is a ``slice`` for ea
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -244,7 +245,7 @@ def _split(name: str, ary: Any, where: Any, axis: int, even: bool = False) -> li
             )
         small, more = divmod(size, count)
         sizes = [small + 1] * more + [small] * (count - more)
-        ends = list(np.cumsum(sizes).tolist())
+        ends = list(itertools.accumulate(sizes))
         starts = [0, *ends[:-1]]
     return [slice_axis(x, k, a, max(a, b)) for a, b in zip(starts, ends, strict=True)]
 

@@ -27,6 +27,7 @@ from functrax.core.types.promotion import (
     lattice_result_type,
     typed_of,
 )
+from functrax.core.types.symbolic_sizes import applied, is_symbolic_dim
 from functrax.numpy.analytic import log10
 from functrax.numpy.axes import one_axis
 from functrax.numpy.creation import checked_dtype
@@ -99,10 +100,14 @@ def arange(
 
 def _counted(start: Any, stop: Any, step: Any, dtype: DType) -> Value:
     if start == 0 and step == 1:
-        size = max(int(np.ceil(stop)), 0)
+        size = applied(max, stop if is_symbolic_dim(stop) else int(np.ceil(stop)), 0)
         if dtype.itemsize >= 4:  # narrower ones wrap, as NumPy's do
             check_positions("arange", size, dtype)
         return iota.bind(shape=(size,), dtype=dtype, axis=0)
+    if any(map(is_symbolic_dim, (start, stop, step))):
+        size = applied(max, -((start - stop) // step), 0)
+        line = iota.bind(shape=(size,), dtype=dtype, axis=0)
+        return prims.add.bind(prims.mul.bind(line, like(line, step)), like(line, start))
     # NumPy counts in the dtype of its own; the steps are then as in float64 or int64.
     wide = dtypes.float32 if dtype in dtypes.NARROW else dtypes.compute_dtype(dtype)
     try:
@@ -168,7 +173,7 @@ def _known_scalar(name: str, x: Any) -> Any:
             got=repr(x),
             fix="mark the argument with static_argnums, or take x.shape[i], which is known",
         )
-    if type(x) in SCALARS:
+    if type(x) in SCALARS or is_symbolic_dim(x):
         return x
     value = np.asarray(x)
     if value.ndim or value.dtype.kind in "OSU":

@@ -8,6 +8,7 @@ Start at :func:`mean`.
 from __future__ import annotations
 
 import math
+from operator import gt
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from functrax.core.prims.reindex import broadcast_in_dim, transpose
 from functrax.core.tracing.primitive import Value, like, literal
 from functrax.core.types import dtypes
 from functrax.core.types.dtypes import DType
+from functrax.core.types.symbolic_sizes import is_symbolic_dim, surely
 from functrax.numpy import reductions
 from functrax.numpy.axes import many_axes
 from functrax.numpy.creation import checked_dtype
@@ -208,8 +210,11 @@ def _squared_size(x: Value) -> Value:
 def _divided(name: str, total: Value, count: Value, ddof: Any) -> Value:
     """``total / (count - ddof)``, NaN where nothing is left to divide by."""
     if type(count) is Literal and isinstance(ddof, (int, float)):
-        left = float(count.val) - ddof
-        return prims.div.bind(total, like(total, left if left > 0 else np.nan))
+        left = (count.val if is_symbolic_dim(count.val) else float(count.val)) - ddof
+        if surely(gt, left, 0):
+            return prims.div.bind(total, like(total, left))
+        if not is_symbolic_dim(left):
+            return prims.div.bind(total, like(total, np.nan))
     (less,) = promote_dtypes(name, ddof)
     count, less, total = broadcast_values(name, count, convert(less, total.aval.dtype), total)
     rest = prims.sub.bind(count, less)

@@ -5,7 +5,6 @@ Start at :func:`checked_shape`.
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -17,6 +16,7 @@ from functrax.core.prims.reindex import broadcast_in_dim
 from functrax.core.tracing.inputs import as_value
 from functrax.core.tracing.primitive import Value
 from functrax.core.types import dtypes
+from functrax.core.types.symbolic_sizes import integer as as_size
 from functrax.lax import broadcast_shapes
 
 Shape = tuple[int, ...]
@@ -47,10 +47,10 @@ def checked_shape(name: str, given: Any, what: str = "shape") -> Shape:
 
 def _as_tuple(given: Any) -> Shape:
     if isinstance(given, (tuple, list)):
-        return tuple(map(operator.index, given))
+        return tuple(map(as_size, given))
     if hasattr(given, "__index__") and not getattr(given, "shape", ()):
-        return (operator.index(given),)
-    return tuple(map(operator.index, given))
+        return (as_size(given),)
+    return tuple(map(as_size, given))
 
 
 def broadcast_shape(name: str, given: Any, *parameters: Shape) -> Shape:

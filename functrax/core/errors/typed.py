@@ -196,6 +196,14 @@ class MiscompilationError(FunctraxError, AssertionError):
     """A compiled program computes something else than the program that it was made from."""
 
 
+class FileFormatError(FunctraxError, ValueError):
+    """A file that cannot be read: damaged, of another format, or newer than this functrax."""
+
+
+class SizeError(FunctraxError, TypeError):
+    """What a symbolic size does not answer: its value is not known, only what holds for it."""
+
+
 class ParseError(FunctraxError, SyntaxError):
     """Text that is not a program of the language."""
 

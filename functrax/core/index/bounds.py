@@ -13,6 +13,7 @@ Start at :func:`bounds`; :func:`simplify` asks it whether a quotient is constant
 from __future__ import annotations
 
 from collections.abc import Mapping
+from operator import ge, gt, le, lt
 from typing import TypeAlias
 
 from functrax.core.index.comparisons import compare
@@ -31,7 +32,7 @@ from functrax.core.index.expr import (
     indicator,
     linear,
 )
-from functrax.core.types.symbolic_sizes import gcd
+from functrax.core.types.symbolic_sizes import gcd, surely
 
 Extents: TypeAlias = tuple[int, ...]
 Interval: TypeAlias = tuple[int, int]
@@ -105,10 +106,10 @@ def decide(
     if low == high:
         return compare(low, condition.kind)
     if condition.kind == ">=0":
-        return True if low >= 0 else False if high < 0 else None
-    if low <= 0 <= high:
-        return None
-    return condition.kind == "!=0"
+        return True if surely(ge, low, 0) else False if surely(lt, high, 0) else None
+    if surely(gt, low, 0) or surely(lt, high, 0):
+        return condition.kind == "!=0"
+    return None
 
 
 def simplify(expr: IndexExpr, extents: Extents, load_bounds: LoadBounds = _NO_BOUNDS) -> IndexExpr:
@@ -155,7 +156,7 @@ def simplify_condition(
 
 def _simplify_atom(atom: Atom, extents: Extents, load_bounds: LoadBounds) -> IndexExpr:
     if isinstance(atom, Dim):
-        return atom if extents[atom.number] > 1 else as_expr(0)
+        return as_expr(0) if surely(le, extents[atom.number], 1) else atom
     if isinstance(atom, FloorDiv):
         inner = simplify(atom.expr, extents, load_bounds)
         return _quotient(inner, atom.divisor, extents, load_bounds)

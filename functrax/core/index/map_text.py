@@ -33,14 +33,21 @@ from functrax.core.index.map_form import Shape, strides_of
 # A conjunction of conditions, or a number.
 _Value: TypeAlias = "IndexExpr | tuple[Condition, ...]"
 _Names: TypeAlias = "Callable[[str], IndexExpr | None]"
+_Sizes: TypeAlias = "Callable[[str], int]"
 _LoadRanks: TypeAlias = "tuple[int, ...] | None"  # None: any operand, any rank
 
-_TOKEN = re.compile(r"\s*(\d+|@?[A-Za-z_]\w*|->|//|\|\||&&|[<>=!]=|[-+*/%()\[\]{}<>!,:|&])")
+_TOKEN = re.compile(
+    r"\s*(\d+|\$\{[^{}]*\}|@?[A-Za-z_]\w*|->|//|\|\||&&|[<>=!]=|[-+*/%()\[\]{}<>!,:|&])"
+)
 _ALLOWED = "integers, + - * / // %, comparisons, && || !, parentheses"
 
 
-def parse_index_map(text: str) -> IndexMap:
+def parse_index_map(text: str, sizes: _Sizes | None = None) -> IndexMap:
     """The map that ``str`` printed; ``parse_index_map(str(m)) == m``.
+
+    Args:
+      text: the map.
+      sizes: gives the number that an expression of sizes is, which stands in ``${...}``.
 
     Raises:
       ParseError: the text is not a map; the message points at the place.
@@ -49,7 +56,7 @@ def parse_index_map(text: str) -> IndexMap:
       >>> parse_index_map("{[4,5] -> [9]: (d0 + d1 | d1 - 1 >= 0)}").codomain
       (9,)
     """
-    parser = _Parser(text, _dim_name, None, ParseError)
+    parser = _Parser(text, _dim_name, None, ParseError, sizes=sizes)
     parser.expect("{")
     domain = parser.shape()
     parser.expect("->")
@@ -181,7 +188,9 @@ class _Parser:
         load_ranks: _LoadRanks,
         error: type[FunctraxError],
         allowed: str = f"what str(map) prints: d0, d1, …, e0(…), {_ALLOWED}",
+        sizes: _Sizes | None = None,
     ) -> None:
+        self.sizes = sizes
         self.text, self.names, self.load_ranks = text, names, load_ranks
         self.error, self.allowed = error, allowed
         self.place = 0  # where the next token starts
@@ -233,13 +242,22 @@ class _Parser:
         self.expect("[")
         sizes: list[int] = []
         while self.next != "]":
-            if not self.next.isdigit():
+            size = self._size()
+            if size is None:
                 self.fail(f"expected a size, found {_quoted(self.next)}")
-            sizes.append(int(self._advance()))
+            sizes.append(size)
             if self.next != "]":
                 self.expect(",")
         self.expect("]")
         return tuple(sizes)
+
+    def _size(self) -> int | None:
+        """The number that comes next, or the size that ``${...}`` is."""
+        if self.next.isdigit():
+            return int(self._advance())
+        if self.sizes is not None and self.next.startswith("${"):
+            return self.sizes(self._advance()[2:-1])
+        return None
 
     def either(self) -> _Value:
         """``a || b``."""
@@ -316,8 +334,9 @@ class _Parser:
                 self.expect(closing)
                 return inner
         place, word = self.place, self.next
-        if word.isdigit():
-            return as_expr(int(self._advance()))
+        size = self._size()
+        if size is not None:
+            return as_expr(size)
         if re.fullmatch(r"@?e\d+", word):
             return self._load(place)
         known = self.names(word)

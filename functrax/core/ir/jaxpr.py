@@ -82,7 +82,7 @@ class Literal:
 
 def _recorded_literal(value: Recorded, aval: ShapedArray) -> Literal:
     """The literal of a recorded number; of equal ones of a recording one object."""
-    number = value.recording.apply(_as_scalar, value, aval.dtype)
+    number = value.recording.scalar(value, aval.dtype)
     key = ("literal", aval, number.number)
     found: Literal | None = value.recording.kept.get(key)
     if found is None:
@@ -91,10 +91,6 @@ def _recorded_literal(value: Recorded, aval: ShapedArray) -> Literal:
         value.recording.kept[key] = found
         value.recording.note_hash(number)  # equal literals are one object, so others are not equal
     return found
-
-
-def _as_scalar(value: Any, dtype: Any) -> Any:
-    return np.asarray(value, dtype)[()]
 
 
 Atom: TypeAlias = "Var | Literal"
@@ -249,9 +245,14 @@ class ClosedJaxpr:
     def __hash__(self) -> int:
         return hash(self.jaxpr)
 
-    def as_text(self, source: bool = True) -> str:
-        """The program as text, with its constants; ``source`` as in :meth:`Jaxpr.as_text`."""
-        return str(_closed_jaxpr_text(self, source))
+    def as_text(self, source: bool = True, tensors: Sequence[str] | None = None) -> str:
+        """The program as text, with its constants.
+
+        Args:
+          source: as in :meth:`Jaxpr.as_text`.
+          tensors: names that stand for the constants' values.
+        """
+        return str(_closed_jaxpr_text(self, source, tensors))
 
     def __str__(self) -> str:
         return self.as_text()

@@ -28,7 +28,7 @@ import enum
 import itertools
 import json
 import string
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -41,6 +41,8 @@ from functrax.core.ir.number_text import scalar_text
 from functrax.core.ir.object_names import object_name
 from functrax.core.types import dtypes
 from functrax.core.types.aval import ShapedArray, short_dtype_name
+from functrax.core.types.symbolic_scopes import sizes_in_text
+from functrax.core.types.symbolic_sizes import Recorded
 
 #: Words that cannot be the name of a variable.
 RESERVED = frozenset(
@@ -56,17 +58,27 @@ def jaxpr_text(jaxpr: Jaxpr, source: bool = True) -> str:
       jaxpr: the program; it may break rules of the language, so that errors can show it.
       source: whether comments give the user's lines and names.
     """
-    return "\n".join(_program_lines(jaxpr, source))
+    with sizes_in_text():
+        return "\n".join(_program_lines(jaxpr, source))
 
 
-def closed_jaxpr_text(closed: ClosedJaxpr, source: bool = True) -> str:
-    """A program as text, with the values of its constants; arguments as :func:`jaxpr_text`."""
-    lines = _program_lines(closed.jaxpr, source)
+def closed_jaxpr_text(
+    closed: ClosedJaxpr, source: bool = True, tensors: Sequence[str] | None = None
+) -> str:
+    """A program as text, with the values of its constants.
+
+    Args:
+      closed: the program.
+      source: whether comments give the user's lines and names.
+      tensors: names under which the constants are kept elsewhere, to stand for their values.
+    """
+    lines = jaxpr_text(closed.jaxpr, source).split("\n")
     names = variable_names(closed.jaxpr)
     if closed.consts:
         lines.append("where")
-    for var, value in zip(closed.jaxpr.constvars, closed.consts, strict=True):
-        lines.append(f"  {names[var]} = {_constant_text(value, var.aval)}")
+    for n, (var, value) in enumerate(zip(closed.jaxpr.constvars, closed.consts, strict=True)):
+        text = _constant_text(value, var.aval) if tensors is None else json.dumps(tensors[n])
+        lines.append(f"  {names[var]} = {text}")
     return "\n".join(lines)
 
 
@@ -80,7 +92,8 @@ def eqn_text(eqn: Eqn, names: Mapping[Var, str] | None = None, source: bool = Fa
     """
     if names is None:
         names = _Names(v for v in (*eqn.invars, *eqn.outvars) if isinstance(v, Var))
-    return "\n".join(_eqn_lines(eqn, names, source))
+    with sizes_in_text():
+        return "\n".join(_eqn_lines(eqn, names, source))
 
 
 class _Names(dict[Var, str]):
@@ -191,7 +204,7 @@ def value_text(value: Any) -> str:
     if value is None or isinstance(value, bool):
         return str(value)
     kind = type(value)
-    if kind is int:
+    if kind is int or kind is Recorded:
         return str(value)
     if kind is float:
         return scalar_text(value, dtypes.float64) if value == value else "nan"
@@ -200,7 +213,9 @@ def value_text(value: Any) -> str:
     if kind is str:
         return json.dumps(value)
     if kind is Literal:
-        return f"{scalar_text(value.val, value.aval.dtype)}:{value.aval.str_short()}"
+        number = value.val
+        text = str(number) if type(number) is Recorded else scalar_text(number, value.aval.dtype)
+        return f"{text}:{value.aval.str_short()}"
     if kind is IndexMap:
         return str(value)
     if kind is ShapedArray:

@@ -26,6 +26,7 @@ from functrax.core.tracing.primitive import (
 )
 from functrax.core.types import dtypes
 from functrax.core.types.aval import ShapedArray
+from functrax.core.types.symbolic_sizes import is_symbolic_dim
 
 
 class ConvertElementType(Elementwise):
@@ -59,7 +60,7 @@ class ConvertElementType(Elementwise):
         return truth(b, x) if dtype == dtypes.bool_ else b.convert(x, dtype)
 
     def simplify(self, x: Value, *, dtype: Any, weak_type: bool = False) -> Value | None:
-        if type(x) is Literal:
+        if type(x) is Literal and not is_symbolic_dim(x.val):
             return Literal(self.reference(x.val, dtype=dtype), ShapedArray((), dtype, weak_type))
         return x if x.aval.dtype == dtype and x.aval.weak_type == weak_type else None
 

@@ -19,6 +19,7 @@ _TOKEN = re.compile(
     (?P<space>[ \t\r\n]+)
   | (?P<comment>\#[^\n]*)
   | (?P<object>@[A-Za-z_]\w*(?:\#\d+)?)
+  | (?P<size>\$\{[^{}\n]*\})
   | (?P<string>"(?:[^"\\\n]|\\[^\n])*")
   | (?P<number>0x[0-9a-fA-F]+|\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)
   | (?P<name>[A-Za-z_]\w*)

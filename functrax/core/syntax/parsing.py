@@ -24,18 +24,27 @@ from functrax.core.syntax.parsing_values import ValueReader, from_elements
 from functrax.core.syntax.verify import verify
 from functrax.core.tracing.primitive import Primitive, registry
 from functrax.core.types.aval import ShapedArray
+from functrax.core.types.symbolic_scopes import SymbolicScope
 
 _SOURCE = re.compile(r"(?P<file>.+):(?P<line>\d{1,9}) in (?P<function>.+)")
 _TITLE = re.compile(r"(?P<name>[^:]+)(?:: (?P<arguments>.+))?")
 
 
-def parse(text: str, objects: Mapping[str, Any] | None = None) -> Jaxpr | ClosedJaxpr:
+def parse(
+    text: str,
+    objects: Mapping[str, Any] | None = None,
+    tensors: Mapping[str, Any] | None = None,
+    sizes: Mapping[str, Any] | SymbolicScope | None = None,
+) -> Jaxpr | ClosedJaxpr:
     """The program that a text is.
 
     Args:
       text: what ``str(program)`` gave, or text of that form.
       objects: what the ``@name`` in the text stand for.  In the process that printed the text
         that is known, as long as the objects live.
+      tensors: NumPy arrays, by the texts that stand for the values of constants.
+      sizes: what the names of sizes stand for: numbers, or a scope of sizes without values, of
+        which there is a new one if omitted.
 
     Returns:
       A ``ClosedJaxpr``; only when the text has constants but not their values, a ``Jaxpr``.
@@ -50,7 +59,7 @@ def parse(text: str, objects: Mapping[str, Any] | None = None) -> Jaxpr | Closed
         b:f32[3] = mul a 2.0:f32[]
       in (b,) }
     """
-    reader = _ProgramReader(text, objects or {})
+    reader = _ProgramReader(text, objects or {}, tensors or {}, sizes)
     jaxpr = reader.program()
     names = reader.constants
     consts = reader.values(jaxpr, names)
@@ -59,9 +68,13 @@ def parse(text: str, objects: Mapping[str, Any] | None = None) -> Jaxpr | Closed
     return ClosedJaxpr(jaxpr, consts) if len(consts) == len(jaxpr.constvars) else jaxpr
 
 
-def parse_jaxpr(text: str, objects: Mapping[str, Any] | None = None) -> Jaxpr:
+def parse_jaxpr(
+    text: str,
+    objects: Mapping[str, Any] | None = None,
+    sizes: Mapping[str, Any] | SymbolicScope | None = None,
+) -> Jaxpr:
     """As :func:`parse`, but always the ``Jaxpr``, with any constants' values left out."""
-    found = parse(text, objects)
+    found = parse(text, objects, None, sizes)
     return found.jaxpr if isinstance(found, ClosedJaxpr) else found
 
 
@@ -72,8 +85,15 @@ class _ProgramReader(ValueReader):
       constants: the names of the constants of the program that was read last.
     """
 
-    def __init__(self, text: str, objects: Mapping[str, Any]) -> None:
-        super().__init__(text, objects)
+    def __init__(
+        self,
+        text: str,
+        objects: Mapping[str, Any],
+        tensors: Mapping[str, Any],
+        sizes: Mapping[str, Any] | SymbolicScope | None,
+    ) -> None:
+        super().__init__(text, objects, sizes)
+        self.tensors = tensors
         self.constants: list[str] = []
 
     def program(self) -> Jaxpr:
@@ -239,12 +259,25 @@ class _ProgramReader(ValueReader):
         begin = cursor.token
         if cursor.at_kind("object"):
             return self.value()
+        if cursor.at_kind("string"):
+            return self._tensor(aval)
         try:
             array = self._bytes(aval) if cursor.accept("hex") else self._elements(aval)
         except (ValueError, OverflowError, MemoryError) as error:
             raise cursor.error(f"not a value of {aval.str_short()}: {error}", begin) from None
         array.flags.writeable = False
         return from_numpy(array, weak_type=aval.weak_type)
+
+    def _tensor(self, aval: ShapedArray) -> Any:
+        begin = self.cursor.token
+        found = self.tensors.get(self.string())
+        if found is None:
+            fix = "parse(text, tensors={...}), with the array of this name"
+            raise self.cursor.error("an array that is not there", begin, fix)
+        if found.dtype != aval.dtype or found.shape != aval.shape:
+            what = f"an array {found.dtype}{list(found.shape)}, where {aval.str_short()} is needed"
+            raise self.cursor.error(what, begin)
+        return from_numpy(found, weak_type=aval.weak_type)
 
     def _bytes(self, aval: ShapedArray) -> Any:
         raw = bytes.fromhex(self.string())

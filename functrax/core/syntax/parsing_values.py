@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from functrax.core.errors.typed import DTypeError, FunctraxError
+from functrax.core.errors.typed import ArgumentError, DTypeError, FunctraxError, SizeError
 from functrax.core.index.map import IndexMap
 from functrax.core.index.map_text import parse_index_map
 from functrax.core.ir.jaxpr import Jaxpr, Literal
@@ -29,6 +29,8 @@ from functrax.core.syntax.lexer import Cursor
 from functrax.core.types import dtypes
 from functrax.core.types.aval import ShapedArray, dtype_from_short_name
 from functrax.core.types.dtypes import DType
+from functrax.core.types.symbolic_scopes import SizeReader, SymbolicScope
+from functrax.core.types.symbolic_sizes import is_symbolic_dim
 
 #: Words that begin a number.
 NUMBER_WORDS = ("inf", "nan", "True", "False", "complex")
@@ -41,10 +43,17 @@ class ValueReader(ABC):
     Args:
       text: the text of a program.
       objects: for each ``@name`` or ``@name#7`` in the text, what it stands for.
+      sizes: what the names of sizes stand for: numbers, or sizes of a scope.
     """
 
-    def __init__(self, text: str, objects: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        text: str,
+        objects: Mapping[str, Any],
+        sizes: Mapping[str, Any] | SymbolicScope | None = None,
+    ) -> None:
         self.cursor = Cursor(text)
+        self._sizes = SizeReader(SymbolicScope() if sizes is None else sizes)
         self.objects = {name.removeprefix("@"): thing for name, thing in objects.items()}
 
     @abstractmethod
@@ -66,10 +75,20 @@ class ValueReader(ABC):
         return ShapedArray(tuple(sizes), dtype, weak)
 
     def _size(self) -> int:
+        if self.cursor.at_kind("size"):
+            return self._symbolic_size()  # type: ignore[no-any-return]
         token = self.cursor.expect_kind("number", "the size of an axis")
         if not token.text.isdigit() or len(token.text) > 100:
             raise self.cursor.error("expected the size of an axis", token)
         return int(token.text)
+
+    def _symbolic_size(self) -> Any:
+        """The number or the size that ``${...}`` is."""
+        token = self.cursor.advance()
+        try:
+            return self._sizes(token.text[2:-1])
+        except (ArgumentError, SizeError) as error:
+            raise self.cursor.error(f"not a size: {error.what}", token, error.fix) from None
 
     def dtype(self) -> DType:
         """The dtype that comes next: ``f32``."""
@@ -81,7 +100,7 @@ class ValueReader(ABC):
 
     def at_number(self) -> bool:
         """Whether a number comes next."""
-        return self.cursor.at_kind("number") or self.cursor.at("-", *NUMBER_WORDS)
+        return self.cursor.at_kind("number", "size") or self.cursor.at("-", *NUMBER_WORDS)
 
     def element(self, dtype: DType, words: str | tuple[str, str]) -> bytes:
         """The bytes of the element that was written as ``words``; a pair is a complex number."""
@@ -126,10 +145,13 @@ class ValueReader(ABC):
         """The number that comes next: a literal if a type follows, else a Python number."""
         cursor = self.cursor
         begin = cursor.token
-        words = self.number_words()
+        size = self._symbolic_size() if cursor.at_kind("size") else None
+        words = self.number_words() if size is None else str(size)
         aval = self.aval() if cursor.accept(":") else None
         if aval is not None and aval.shape:
             raise cursor.error("a literal that is not a scalar", begin, "2.0:f32[]")
+        if is_symbolic_dim(size):
+            return size if aval is None else Literal(size, aval)
         try:
             if aval is None:
                 return _python_number(words)
@@ -195,7 +217,7 @@ class ValueReader(ABC):
             cursor.advance()
         text = cursor.text[begin.start : cursor.previous.start + 1]
         try:
-            return parse_index_map(" ".join(text.split()))
+            return parse_index_map(" ".join(text.split()), self._sizes)
         except FunctraxError as error:
             reason = error.what
         except (RecursionError, ValueError, OverflowError) as raised:

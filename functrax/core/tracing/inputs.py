@@ -15,11 +15,12 @@ from functrax.core.arrays.array import ConcreteArray
 from functrax.core.arrays.operators import Array, Handle
 from functrax.core.errors.typed import ArgumentError, DTypeError, FunctraxError
 from functrax.core.ir.jaxpr import Literal
-from functrax.core.tracing.primitive import Value
+from functrax.core.tracing.primitive import Value, registry
 from functrax.core.tracing.trace import Tracer
 from functrax.core.types import dtypes
 from functrax.core.types.aval import ShapedArray
 from functrax.core.types.promotion import python_scalar_dtype
+from functrax.core.types.symbolic_sizes import Recorded
 
 _SCALARS = (bool, int, float, complex)
 
@@ -48,6 +49,8 @@ def _as_value(x: Any, what: str = "argument") -> Value:
         return _from_numpy(x, what)
     if kind is Literal:
         return ConcreteArray(np.asarray(x.val), x.aval)
+    if kind is Recorded:
+        return _array_of_size(x)
     if hasattr(x, "__jax_array__"):
         return as_value(x.__jax_array__(), what)
     if isinstance(x, Handle):
@@ -66,6 +69,15 @@ def _as_value(x: Any, what: str = "argument") -> Value:
         got=f"Value {x!r} of type {kind} is not a valid JAX type",
         fix="give arrays, NumPy arrays or numbers; convert lists with functrax.numpy.array",
     )
+
+
+def _array_of_size(x: Recorded) -> Value:
+    """A size that has no value as an array of rank 0."""
+    dtype = dtypes.default_int()
+    literal = Literal(x, ShapedArray((), dtype))
+    convert = registry["convert_element_type"]
+    found: Value = convert.bind(literal, dtype=dtype, weak_type=True)
+    return found
 
 
 #: :func:`_as_value`, or the C++ function that copies the usual NumPy arrays by itself.

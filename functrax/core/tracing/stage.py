@@ -25,6 +25,7 @@ from functrax.core.tracing.inputs import concrete
 from functrax.core.tracing.primitive import Elementwise, Linear, Primitive, Value
 from functrax.core.tracing.trace import EVAL, CustomCall, Trace, Tracer, current, leaked, state
 from functrax.core.types.aval import ShapedArray
+from functrax.core.types.symbolic_sizes import is_symbolic_dim
 
 #: Called with each program that :func:`stage` has finished (the checker, under test).
 program_observers: list[Callable[[Jaxpr], None]] = []
@@ -177,7 +178,9 @@ def _are_known(values: Sequence[Any]) -> bool:
 def fold(
     primitive: Primitive, operands: Sequence[Any], params: dict[str, Any]
 ) -> ConcreteArray | None:
-    """The scalar that an elementwise operation on literals gives."""
+    """The scalar that an elementwise operation on literals gives; None for sizes without values."""
+    if any(is_symbolic_dim(x.val) for x in operands):
+        return None
     if options.strict:  # the bits that compiled code gives
         out = EVAL.process(primitive, operands, params)
         return out if type(out) is ConcreteArray else None

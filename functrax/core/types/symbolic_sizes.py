@@ -55,6 +55,7 @@ _SIGNS: Final[dict[Callable[..., Any], str]] = {
 }
 _PLAIN: Final = (int, float, np.generic)
 _T = TypeVar("_T")
+_as_scalar: Final = lambda value, dtype: np.asarray(value, dtype)[()]  # noqa: E731
 _count: Final = itertools.count()
 
 
@@ -68,7 +69,10 @@ class SizeRecording:
       given: the same, to be used in their place.
       open: whether it still records; afterwards its numbers equal nothing else.
       pins: how often a value itself was asked for.
+      has_values: whether its numbers have values.
     """
+
+    has_values = True
 
     def __init__(self, values: Sequence[Any]) -> None:
         self.open = True
@@ -112,6 +116,18 @@ class SizeRecording:
             self._known[key] = None, len(self._steps) - 1
         return found
 
+    def is_sure(self, function: Callable[..., bool], *operands: Any) -> bool:
+        """Whether a statement is known to hold."""
+        return self.ask(function, *operands)
+
+    def scalar(self, x: Recorded, dtype: Any) -> Any:
+        """A number as one of a dtype, which a literal holds."""
+        return self.apply(_as_scalar, x, dtype)
+
+    def attribute(self, x: Recorded, name: str) -> Any:
+        """An attribute of the value, for which that is asked."""
+        return getattr(self.pin(x), name)  # of a NumPy number: its bytes, its dtype
+
     def decide(self, function: Callable[..., Any], *operands: Any) -> Any:
         """What a function without side effects gives, which is an answer from now on."""
         found = self.apply(function, *operands)
@@ -123,6 +139,10 @@ class SizeRecording:
         if self.open and self.ask(_same, x, x.value):
             self.pins += 1
         return x.value
+
+    def shown(self, x: Recorded, write: Callable[[Any], str] = str) -> str:
+        """A number as text, for which its value is asked."""
+        return write(self.pin(x))
 
     def note_hash(self, x: Recorded) -> None:
         """Remember that a number was told apart from others."""
@@ -305,6 +325,19 @@ def decided(function: Callable[..., _T], *operands: Any) -> _T:
     return function(*operands) if recording is None else recording.decide(function, *operands)
 
 
+def surely(function: Callable[..., bool], *operands: Any) -> bool:
+    """Whether a statement is known to hold; of plain numbers it is the statement."""
+    recording = recording_of(operands)
+    return (
+        bool(function(*operands)) if recording is None else recording.is_sure(function, *operands)
+    )
+
+
+def is_symbolic_dim(x: Any) -> bool:
+    """Whether a number is a size that has a name and no value (``symbolic_scopes.py``)."""
+    return type(x) is Recorded and not x.recording.has_values
+
+
 def integer(x: Any) -> Any:
     """``operator.index``, which leaves recorded numbers as they are."""
     return x if type(x) is Recorded else operator.index(x)
@@ -442,13 +475,13 @@ class Recorded:
         return complex(self.recording.pin(self))
 
     def __str__(self) -> str:
-        return str(self.recording.pin(self))
+        return self.recording.shown(self)
 
     def __repr__(self) -> str:
-        return repr(self.recording.pin(self))
+        return self.recording.shown(self, repr)
 
     def __format__(self, spec: str) -> str:
-        return format(self.recording.pin(self), spec)
+        return self.recording.shown(self, lambda value: format(value, spec))
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         return np.asarray(self.recording.pin(self), dtype)
@@ -461,7 +494,7 @@ class Recorded:
         return getattr(ufunc, method)(*values, **options)
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self.recording.pin(self), name)  # of a NumPy number: its bytes, its dtype
+        return self.recording.attribute(self, name)
 
     def __reduce__(self) -> Any:
         return type(self.value), (self.recording.pin(self),)

@@ -37,6 +37,7 @@ from functrax.core.tracing.stage import close, stage
 from functrax.core.tracing.trace import Tracer
 from functrax.core.types import dtypes
 from functrax.core.types.aval import ShapedArray
+from functrax.core.types.symbolic_sizes import applied, is_symbolic_dim
 from functrax.transforms.arguments.flat import check_callable, name_of
 from functrax.transforms.control.carry import LoopBody, leaf_paths
 from functrax.transforms.control.stepwise import scan_in_python, while_in_python
@@ -319,6 +320,7 @@ def fori_loop(
     Array(10, dtype=int32, weak_type=True)
     """
     check_callable("fori_loop", body_fun)
+    symbolic = is_symbolic_dim(lower) or is_symbolic_dim(upper)
     first, stop = _bounds(lower, upper)
     paths = ["i", *leaf_paths(init_val)]
     one = Literal(1, first.aval)
@@ -328,12 +330,14 @@ def fori_loop(
         return add.bind(i, one), body_fun(i, val)
 
     step.__name__ = name_of(body_fun)
-    if checkpoints is not None or isinstance(first, Tracer) or isinstance(stop, Tracer):
+    traced = isinstance(first, Tracer) or isinstance(stop, Tracer)
+    if checkpoints is not None or (traced and not symbolic):
         _check_no_unroll(unroll, first, stop, checkpoints)
         body = LoopBody("fori_loop", step, (first, init_val), paths)
         rows = _rows("fori_loop", checkpoints)
         return _while(lambda carry: lt.bind(carry[0], stop), body, rows)[1]
-    steps = max(int(concrete(stop)) - int(concrete(first)), 0)
+    span = upper - lower if symbolic else int(concrete(stop)) - int(concrete(first))
+    steps = applied(max, span, 0)
     at_once = 1 if unroll is None else _steps_at_once(unroll, steps)
 
     def step_of_scan(carry: Any, _: Any) -> Any:

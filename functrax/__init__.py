@@ -145,6 +145,7 @@ if TYPE_CHECKING:
         dlpack as dlpack,
         example_libraries as example_libraries,
         experimental as experimental,
+        export as export,
         extend as extend,
         flatten_util as flatten_util,
         image as image,
@@ -188,10 +189,17 @@ if TYPE_CHECKING:
     )
     from functrax.core.state.references import Ref as Ref
     from functrax.core.syntax.parsing import parse as parse
+    from functrax.core.syntax.schemas import schemas as schemas
     from functrax.explanation import (
         check as check,
         explain as explain,
         explain_misses as explain_misses,
+    )
+    from functrax.export.saving import (
+        load as load,
+        load_tree as load_tree,
+        save as save,
+        save_tree as save_tree,
     )
     from functrax.interop import from_torch as from_torch, to_torch as to_torch
     from functrax.transforms.differentiation.checkpoint import (
@@ -224,6 +232,7 @@ else:
             *("distributed", "dlpack"),
             *("example_libraries", "experimental", "extend"),
             *(
+                "export",
                 "flatten_util",
                 "image",
                 "interop",
@@ -240,6 +249,7 @@ else:
             "fwd_and_bwd": "functrax.transforms.differentiation.forward_and_backward",
             "make_user_context": "functrax.core.options.user_contexts",
             "parse": "functrax.core.syntax.parsing",
+            "schemas": "functrax.core.syntax.schemas",
             "steps": "functrax.transforms.staging.steps",
             **_sources(
                 {
@@ -258,6 +268,7 @@ else:
                     "functrax.backends.sharding.shardings": "NamedSharding",
                     "functrax.core.state.lifetime": "empty_ref free_ref freeze new_ref",
                     "functrax.core.state.references": "Ref",
+                    "functrax.export.saving": "load load_tree save save_tree",
                     "functrax.transforms.operations.callbacks": "pure_callback",
                     "functrax.transforms.differentiation.checkpoint": (
                         "checkpoint checkpoint_policies remat"

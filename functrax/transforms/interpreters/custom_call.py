@@ -72,6 +72,13 @@ def filled(value: Value | None, aval: ShapedArray, symbolic: bool) -> Value:
     return zeros(aval)
 
 
+def rule_origin(rule: Any) -> tuple[Any, ...]:
+    """What tells a rule from others; each call of a function with rules makes new objects."""
+    owner = getattr(rule, "__self__", rule)
+    found: tuple[Any, ...] = getattr(owner, "origin", (owner,))
+    return found
+
+
 class Batch:
     """A batched call: its function and its rules under the interpreter that batches.
 
@@ -106,6 +113,10 @@ class Batch:
             if b:
                 raise leaked(BatchTracer(trace, x))
         return outs
+
+    def origin(self, rule: Any, flags: Sequence[bool]) -> tuple[Any, ...]:
+        """What tells a batched rule from others: see :func:`rule_origin`."""
+        return (*rule_origin(rule), self.trace.size, self.trace.axis_name, tuple(flags))
 
     def call_below(
         self, call: CustomCall, args: Sequence[Value]
@@ -166,6 +177,7 @@ class CustomJVP:
         def rule(*xs: Value) -> list[Value]:
             return batch(self.rule, xs, [*flags, *flags])
 
+        rule.origin = batch.origin(self.rule, flags)  # type: ignore[attr-defined]
         inner = replace(self, function=function, rule=rule, jaxpr=None)
         return batch.call_below(inner, args)
 
@@ -264,6 +276,7 @@ class CustomVJP:
                 for p, w in zip(present, whole, strict=True)
             ]
 
+        forward.origin = batch.origin(self.forward, flags)  # type: ignore[attr-defined]
         inner = replace(self, function=function, forward=forward, jaxpr=None)
         return batch.call_below(inner, args)
 

@@ -119,6 +119,8 @@ class _FlatJVPRule:
         self.nondiff = nondiff
         self.in_tree = in_tree
         self.out_tree: PyTreeDef
+        #: What tells it from other rules, though each call of the function makes a new one.
+        self.origin = (rule, symbolic, in_tree, *nondiff)
 
     def __call__(self, *args: Value) -> list[Value]:
         half = len(args) // 2

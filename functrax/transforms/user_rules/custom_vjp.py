@@ -130,6 +130,8 @@ class _FlatVJPRules:
         self.in_tree = in_tree
         self.in_avals = [x.aval for x in flat]
         self.out_tree: PyTreeDef
+        #: What tells them from other rules, though each call of the function makes new ones.
+        self.origin = (custom.fwd, custom.bwd, custom.symbolic, in_tree, *nondiff)
 
     def forward(
         self, *args: Value, perturbed: tuple[bool, ...]

@@ -1,0 +1,219 @@
+"""Files with programs and files with trees of arrays.
+
+Start at :func:`save` and :func:`save_tree`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+
+from functrax.core.arrays.array import from_numpy
+from functrax.core.arrays.operators import Array, Handle
+from functrax.core.boundaries.tracebacks import as_boundary
+from functrax.core.errors.typed import FileFormatError, PyTreeError
+from functrax.core.pytree.operations import (
+    KeyPath,
+    tree_flatten,
+    tree_flatten_with_path,
+    tree_unflatten,
+)
+from functrax.core.tracing.inputs import as_value, concrete
+from functrax.export.archive import damaged, read_file, write_file
+from functrax.export.exported import Exported, deserialize, export
+from functrax.export.tensors import read_tensors, write_tensors
+from functrax.export.trees import tree_from_json, tree_to_json
+from functrax.random.implementations import IMPLEMENTATIONS
+from functrax.random.key_array import KeyArray, keys_of
+from functrax.transforms.staging.jit import jit
+
+_TREE: Final = "functrax.tree"
+#: Python numbers come back as what they were.
+_KINDS: Final = {"bool": bool, "int": int, "float": float, "complex": complex}
+
+
+@as_boundary
+def save(path: str | os.PathLike[str], f: Callable[..., Any], *specs: Any, **kwargs: Any) -> None:
+    """Keep a function in a file: its program for certain types, and the arrays it closes over.
+
+    Args:
+      path: of the file, which is written whole or not at all.
+      f: a function of pytrees of arrays, jitted or not, a derivative for example; or an
+        :class:`functrax.export.Exported`, without specs.
+      specs: arrays or :class:`functrax.ShapeDtypeStruct` for its arguments; sizes may have names
+        (:func:`functrax.export.symbolic_shape`).
+      kwargs: the same by name.
+
+    Raises:
+      UnavailableError: if the program has what a file cannot hold, such as calls of Python.
+      PyTreeError: if arguments or results have containers of types that are not registered for
+        files (:func:`functrax.export.register_pytree_node_serialization`).
+
+    >>> import functrax, functrax.numpy as jnp, os, tempfile
+    >>> path = os.path.join(tempfile.mkdtemp(), "slope.functrax")
+    >>> functrax.save(path, functrax.grad(lambda x: jnp.sum(x**2)), jnp.ones(3))
+    >>> functrax.load(path)(jnp.arange(3.0))
+    Array([0., 2., 4.], dtype=float32)
+    """
+    if isinstance(f, Exported):
+        made = f
+    else:
+        jitted: Any = f if hasattr(f, "trace") else jit(f)
+        made = export(jitted, platforms=("cpu", "cuda"))(*specs, **kwargs)
+    write_file(path, bytes(made.serialize()))
+
+
+@as_boundary
+def load(path: str | os.PathLike[str]) -> Exported:
+    """The function that :func:`save` kept; neither its sources nor what it imported are needed.
+
+    Args:
+      path: of the file.  It may come from anybody: no code of its is run.
+
+    Returns:
+      A function of the same arguments, which can be transformed as any other.
+
+    Raises:
+      FileFormatError: if the file is damaged, of another format, or of a newer functrax.
+      OSError: if it cannot be read.
+    """
+    return deserialize(read_file(path))
+
+
+@as_boundary
+def save_tree(path: str | os.PathLike[str], tree: Any) -> None:
+    """Keep a pytree of arrays in a file of safetensors, with its structure.
+
+    Args:
+      path: of the file, which is written whole or not at all.
+      tree: arrays, typed keys and Python numbers in dicts, lists, tuples, and containers that are
+        registered for files.  The arrays are called by their paths: ``layers.0.w``.
+
+    Raises:
+      PyTreeError: if it has a container of a type that is not registered for files, or a leaf
+        that is no array.
+
+    >>> import functrax, functrax.numpy as jnp, os, tempfile
+    >>> path = os.path.join(tempfile.mkdtemp(), "params.safetensors")
+    >>> functrax.save_tree(path, {"w": jnp.ones((2, 2)), "steps": 7})
+    >>> functrax.load_tree(path)
+    {'steps': 7, 'w': Array([[1., 1.],
+           [1., 1.]], dtype=float32)}
+    """
+    paths, structure = tree_flatten_with_path(tree, _no_leaf)
+    arrays: dict[str, np.ndarray[Any, Any]] = {}
+    about: dict[str, str] = {}
+    for way, leaf in paths:
+        name = _unused(_name(way), arrays)
+        arrays[name] = _array(name, leaf, about)
+    told = {"tree": tree_to_json(structure), "leaves": list(arrays), "about": about}
+    write_file(path, write_tensors(arrays, {_TREE: json.dumps(told, ensure_ascii=False)}))
+
+
+def _no_leaf(x: Any) -> bool:
+    """What makes arrays of typed keys leaves, as users see them."""
+    return False
+
+
+def _name(path: KeyPath) -> str:
+    parts = (getattr(key, "key", getattr(key, "idx", getattr(key, "name", key))) for key in path)
+    return ".".join(map(str, parts)) or "value"
+
+
+def _unused(name: str, taken: dict[str, Any]) -> str:
+    found, number = name, 1
+    while found in taken or found == "__metadata__":
+        number += 1
+        found = f"{name} ({number})"
+    return found
+
+
+def _array(name: str, leaf: Any, about: dict[str, str]) -> np.ndarray[Any, Any]:
+    if isinstance(leaf, KeyArray):
+        about[name] = leaf.implementation.tag
+        return np.asarray(leaf.words)
+    if type(leaf) in _KINDS.values():
+        about[name] = type(leaf).__name__
+        if type(leaf) is int and not -(2**63) <= leaf < 2**63:
+            raise PyTreeError(
+                "save_tree: an integer of more than 64 bits",
+                got=f"{name} is {leaf}",
+                fix="an array",
+            )
+        return np.array(leaf)
+    if isinstance(leaf, (Array, np.ndarray, np.generic)) and not isinstance(leaf, Handle):
+        if isinstance(leaf, Array) and getattr(leaf, "weak_type", False):
+            about[name] = "weak"
+        return np.asarray(leaf)
+    raise PyTreeError(
+        "save_tree: a leaf that is no array",
+        got=f"{name} of type {type(leaf).__name__}",
+        fix="arrays, numbers and typed keys",
+    )
+
+
+@as_boundary
+def load_tree(path: str | os.PathLike[str], like: Any = None) -> Any:
+    """The pytree that :func:`save_tree` kept, or the arrays of another file of safetensors.
+
+    Args:
+      path: of the file.  It may come from anybody: no code of its is run.
+      like: a pytree of the structure that is wanted, of leaves of any kind, for containers that
+        are not registered for files; the structure that was kept if omitted.
+
+    Returns:
+      The tree; of a file without structure a dict from names to arrays.
+
+    Raises:
+      FileFormatError: if the file is damaged, or no file of safetensors.
+      PyTreeError: if ``like`` has another number of leaves.
+      OSError: if it cannot be read.
+    """
+    arrays, metadata = read_tensors(read_file(path))
+    if _TREE not in metadata:
+        told: dict[str, Any] = {"leaves": list(arrays), "about": {}}
+        structure = tree_flatten(arrays if like is None else like, _no_leaf)[1]
+    else:
+        told = _told(metadata[_TREE], arrays)
+        given = None if like is None else tree_flatten(like, _no_leaf)[1]
+        structure = tree_from_json(told["tree"]) if given is None else given
+    leaves = [_leaf(arrays[name], told["about"].get(name)) for name in told["leaves"]]
+    if structure.num_leaves != len(leaves):
+        raise PyTreeError(
+            "load_tree: the file has another number of leaves than the structure",
+            got=f"{len(leaves)} in the file, {structure.num_leaves} in {structure}",
+            fix="like= of the structure that was saved",
+        )
+    return tree_unflatten(structure, leaves)
+
+
+def _told(text: str, arrays: dict[str, Any]) -> dict[str, Any]:
+    try:
+        told = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise damaged(f"{_TREE}: {error}") from None
+    leaves = told.get("leaves") if isinstance(told, dict) else None
+    about = told.get("about") if isinstance(told, dict) else None
+    if not isinstance(leaves, list) or not isinstance(about, dict) or "tree" not in told:
+        raise damaged(f"{_TREE} without tree, leaves and about")
+    if len(leaves) != len(arrays) or not all(isinstance(x, str) and x in arrays for x in leaves):
+        raise damaged(f"{_TREE} lists other arrays than there are")
+    return told  # type: ignore[no-any-return]
+
+
+def _leaf(array: np.ndarray[Any, Any], kind: Any) -> Any:
+    if kind is None or kind == "weak":
+        return from_numpy(array, weak_type=kind == "weak")
+    made = _KINDS.get(kind) if isinstance(kind, str) else None
+    if made is not None:
+        if array.shape:
+            raise FileFormatError("a number of a file is an array", got=str(array.shape), fix="one")
+        return made(array[()])
+    for implementation in IMPLEMENTATIONS.values():
+        if implementation.tag == kind and array.shape[-1:] == (implementation.size,):
+            return keys_of(implementation)(concrete(as_value(array)))
+    raise damaged(f"a leaf of kind {kind!r}")

@@ -1,0 +1,1 @@
+"""The tool for programs in files: ``python -m functrax``."""

@@ -25,7 +25,8 @@ from functrax.core.prims.comparisons import lt
 from functrax.core.prims.convert import as_positions
 from functrax.core.tracing.primitive import Value, like
 from functrax.core.types import dtypes
-from functrax.core.types.symbolic_sizes import applied, integer as as_size
+from functrax.core.types.size_bounds import clipped
+from functrax.core.types.symbolic_sizes import integer as as_size
 from functrax.lax.operands import (
     ArrayLike,
     Shape,
@@ -182,7 +183,7 @@ def _start(name: str, start: Any, size: int, window: int, allow_negative: bool) 
     if isinstance(start, (int, np.integer)):
         known = as_size(start)
         known += size if known < 0 and allow_negative else 0
-        return applied(min, applied(max, known, 0), last)
+        return clipped(known, 0, last)
     value = value_of(name, known_index(start))
     if value.aval.shape != () or not dtypes.is_integer(value.aval.dtype):
         raise DTypeError(

@@ -37,7 +37,8 @@ from functrax.core.records import record
 from functrax.core.tracing.primitive import Value, like
 from functrax.core.types import dtypes
 from functrax.core.types.aval import ShapedArray
-from functrax.core.types.symbolic_sizes import applied, integer as as_size, is_symbolic_dim, surely
+from functrax.core.types.size_bounds import clipped, surely
+from functrax.core.types.symbolic_sizes import applied, integer as as_size, is_symbolic_dim
 from functrax.numpy.creation import array
 
 Shape: TypeAlias = "tuple[int, ...]"
@@ -297,7 +298,7 @@ def _symbolic_slice(item: slice, size: int) -> Entry:
         if bound is None:
             return default
         bound = as_size(bound)
-        return applied(min, applied(max, bound + size if bound < 0 else bound, first), last)  # type: ignore[no-any-return]
+        return clipped(bound + size if bound < 0 else bound, first, last)  # type: ignore[no-any-return]
 
     start, stop = (
         place(item.start, first if step > 0 else last),
@@ -316,7 +317,7 @@ def _static(index: int, size: int, bounds: Bounds) -> int:
         index += size
     if not bounds.clip:
         return index
-    return applied(min, applied(max, index, 0), applied(max, size - 1, 0))  # type: ignore[no-any-return]
+    return clipped(index, 0, clipped(size - 1, 0, size))  # type: ignore[no-any-return]
 
 
 def operand_in_range(index: Any, size: int, bounds: Bounds) -> Value:

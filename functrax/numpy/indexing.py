@@ -26,7 +26,7 @@ from functrax.core.tracing.primitive import Value, literal
 from functrax.core.types import dtypes
 from functrax.core.types.aval import ShapedArray
 from functrax.core.types.dtypes import DType
-from functrax.core.types.symbolic_sizes import applied
+from functrax.core.types.size_bounds import clipped
 from functrax.numpy.index_plan import (
     CLIP,
     Entry,
@@ -133,7 +133,7 @@ def _row(x: Value, index: int) -> Value:
             got=f"{x.aval.str_short()} with the index {index}",
             fix="a slice, which may be empty",
         )
-    place = applied(min, applied(max, index + size if index < 0 else index, 0), size - 1)
+    place = clipped(index + size if index < 0 else index, 0, size - 1)
     zeros = (0,) * len(rest)
     row = x
     if size != 1:

@@ -23,7 +23,8 @@ from functrax.core.prims.reindex import broadcast_in_dim, transpose
 from functrax.core.tracing.primitive import Value, like, literal
 from functrax.core.types import dtypes
 from functrax.core.types.dtypes import DType
-from functrax.core.types.symbolic_sizes import is_symbolic_dim, surely
+from functrax.core.types.size_bounds import surely
+from functrax.core.types.symbolic_sizes import is_symbolic_dim
 from functrax.numpy import reductions
 from functrax.numpy.axes import many_axes
 from functrax.numpy.creation import checked_dtype

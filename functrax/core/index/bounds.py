@@ -32,7 +32,8 @@ from functrax.core.index.expr import (
     indicator,
     linear,
 )
-from functrax.core.types.symbolic_sizes import gcd, surely
+from functrax.core.types.size_bounds import surely
+from functrax.core.types.symbolic_sizes import gcd
 
 Extents: TypeAlias = tuple[int, ...]
 Interval: TypeAlias = tuple[int, int]

@@ -325,14 +325,6 @@ def decided(function: Callable[..., _T], *operands: Any) -> _T:
     return function(*operands) if recording is None else recording.decide(function, *operands)
 
 
-def surely(function: Callable[..., bool], *operands: Any) -> bool:
-    """Whether a statement is known to hold; of plain numbers it is the statement."""
-    recording = recording_of(operands)
-    return (
-        bool(function(*operands)) if recording is None else recording.is_sure(function, *operands)
-    )
-
-
 def is_symbolic_dim(x: Any) -> bool:
     """Whether a number is a size that has a name and no value (``symbolic_scopes.py``)."""
     return type(x) is Recorded and not x.recording.has_values

@@ -141,7 +141,7 @@ def checked_programs() -> Iterator[None]:
         _check(jaxpr)
 
 
-def _recordings(jaxpr: Jaxpr) -> set[Any]:
+def recordings_of(jaxpr: Jaxpr) -> set[Any]:
     """What the sizes of a program belong to that are no plain numbers."""
     avals = [v.aval for eqn in all_eqns(jaxpr) for v in (*eqn.invars, *eqn.outvars)]
     sizes: list[Any] = [n for aval in avals for n in aval.shape]
@@ -149,7 +149,7 @@ def _recordings(jaxpr: Jaxpr) -> set[Any]:
 
 
 def _check(jaxpr: Jaxpr) -> None:
-    recordings = _recordings(jaxpr)
+    recordings = recordings_of(jaxpr)
     if any(x.has_values for x in recordings):
         return  # of a plan, whose numbers are forgotten when it is made
     verify(jaxpr)

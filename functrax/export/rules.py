@@ -163,6 +163,8 @@ def _not_data(found: Any, primitive: str, where: SourceLine | None) -> Unavailab
 
 
 def _rule_of(call: CustomJVP | CustomVJP, avals: Sequence[ShapedArray], eqn: Eqn) -> KeptRule:
+    if not any(dtypes.is_inexact(x.dtype) for x in avals):  # nobody asks for the rule
+        return KeptRule("vmap", {"name": call.name, "num_consts": call.num_consts}, {})
     if isinstance(call, CustomJVP):
         return _jvp_rule(call, avals, eqn)
     return _vjp_rule(call, avals, eqn)

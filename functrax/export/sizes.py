@@ -6,12 +6,14 @@ Start at :func:`sizes_of_call`.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import ge, lt
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from functrax.core.errors.typed import ShapeError
 from functrax.core.pytree.operations import keystr, tree_flatten_with_path, tree_unflatten
 from functrax.core.types import size_polynomials as sp
 from functrax.core.types.aval import ShapedArray
+from functrax.core.types.size_bounds import surely
 from functrax.core.types.size_polynomials import Polynomial, SizeAtom
 from functrax.core.types.symbolic_sizes import is_symbolic_dim
 
@@ -54,13 +56,25 @@ def sizes_of_call(content: Content, avals: Sequence[ShapedArray]) -> dict[str, A
     ]
     found = _solved_all(content, avals, places)
     for text, parts in scope.checks():
-        if any(sp.evaluated(p, found) < 0 for p in parts):
+        if not all(_holds(sp.evaluated(p, found)) for p in parts):
             name, _, least = text.partition(" >= ")
             what = f"the constraint {text} does not hold"
             if name in scope.names and least == "1":
                 what = f"Expected value >= 1 for dimension variable '{name}'"
             raise _misfit(content, avals, what, found)
     return found
+
+
+def _holds(value: Any) -> bool:
+    """Whether a number is not negative; a size without a value is required to be none."""
+    if not is_symbolic_dim(value):
+        return bool(value >= 0)
+    if surely(ge, value, 0):
+        return True
+    if surely(lt, value, 0):
+        return False
+    value.recording.require(f"{value} >= 0")
+    return True
 
 
 def leaf_names(content: Content) -> list[str]:

@@ -307,3 +307,15 @@ def test_specs_from_arguments() -> None:
     assert str(specs["x"].shape) == "(b, 3)" and specs["n"].shape == ()
     both = export.symbolic_args_specs((args["x"], args["x"]), "b, ...")
     assert both[0].shape[0] is both[1].shape[0]
+
+
+def test_a_program_for_all_sizes_inside_of_another() -> None:
+    inner = _exported(lambda x: jnp.cumsum(x, axis=0) / x.shape[0], "b, 3")
+    outer = _exported(lambda x: inner.call(jnp.concatenate([x, x])) * 2, "n, 3")
+    assert "${2*n}" in outer.as_text()
+    for n in (2, 5):
+        x = np.sin(np.arange(3 * n, dtype=np.float32)).reshape(n, 3)
+        want = np.cumsum(np.concatenate([x, x]), axis=0) / (2 * n) * 2
+        np.testing.assert_allclose(outer.call(x), want, rtol=1e-5)
+    with pytest.raises(ValueError, match=r"remainder -2\*floordiv\(n, 2\) \+ n"):
+        _exported(_exported(lambda x: x, "2*b").call, "n")

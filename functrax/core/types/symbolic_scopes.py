@@ -140,6 +140,11 @@ class SymbolicScope(SizeRecording):
             f'constraints=["{self.shown_any(operands[0])} {sign.strip("<>=")}>= ..."]',
         )
 
+    def require(self, constraint: str) -> None:
+        """Add a constraint: it holds from now on, and each call is tested for it."""
+        self.constraints.append(constraint)
+        self.facts = SizeFacts([p for _, parts in self.checks() for p in parts])
+
     def _assumes_small(self, operands: Sequence[Any]) -> bool:
         """Whether a size is compared with more than int32 holds: then it is taken to be less.
 
@@ -147,8 +152,7 @@ class SymbolicScope(SizeRecording):
         """
         for x, y in (operands, reversed(operands)):
             if type(x) is Recorded and type(y) is not Recorded and abs(y) >= _MOST_OF_INT32:
-                self.constraints.append(f"{self.shown_any(x)} <= {_MOST_OF_INT32 - 1}")
-                self.facts = SizeFacts([p for _, parts in self.checks() for p in parts])
+                self.require(f"{self.shown_any(x)} <= {_MOST_OF_INT32 - 1}")
                 return True
         return False
 

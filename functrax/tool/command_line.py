@@ -96,6 +96,8 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--out", metavar="FILE.npz", help="write the results to a file")
     command("diff", _diff, "Compare two programs, without names and lines.", "before", "after")
     command("check", _check, "Compare the compiled program with what it means.", "file")
+    doctor = commands.add_parser("doctor", help="Say what is wrong with this installation.")
+    doctor.set_defaults(do=_doctor)
     explained = command("explain", _explain, "Say what a program is compiled to.", "file")
     explained.add_argument("--html", metavar="FILE", help="write a page with pictures")
     return parser
@@ -157,6 +159,12 @@ def _explain(given: Any) -> int:
         explanation.save(given.html)
     print(explanation)
     return 0
+
+
+def _doctor(given: Any) -> int:
+    from functrax.tool.doctor import main as examine  # which no other command needs
+
+    return examine()
 
 
 # ---- files --------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
 from functrax.core.errors.source import SourceLine
-from functrax.core.errors.typed import FileFormatError, UnavailableError
+from functrax.core.errors.typed import FileFormatError, FunctraxError, UnavailableError
 from functrax.core.ir.jaxpr import ClosedJaxpr, Eqn, Jaxpr
 from functrax.core.ir.object_names import object_name
 from functrax.core.ir.printing import value_text
@@ -35,6 +35,7 @@ from functrax.transforms.interpreters.custom_call import (
     CustomJVP,
     CustomVJP,
     SymbolicZero,
+    custom_vjp_linear,
     rule_origin,
 )
 from functrax.transforms.interpreters.forward import jvp_flat
@@ -90,7 +91,7 @@ class RuleWriter:
 
     def _name(self, found: Any, eqn: Eqn) -> str:
         self._kept.append(found)  # as long as its name in this process is in use
-        if isinstance(found, (CustomJVP, CustomVJP)):
+        if isinstance(found, (CustomJVP, CustomVJP)) and eqn.primitive is not custom_vjp_linear:
             avals = tuple([x.aval for x in eqn.invars[found.num_consts :]])
             rule = found.rule if isinstance(found, CustomJVP) else found.forward
             key: Any = (type(found), self._identity(rule), found.num_consts, avals)
@@ -225,7 +226,15 @@ def _vjp_rule(call: CustomVJP, avals: Sequence[ShapedArray], eqn: Eqn) -> KeptRu
 def _staged(
     function: Callable[..., list[Value]], avals: Sequence[ShapedArray], name: str, eqn: Eqn
 ) -> ClosedJaxpr:
-    jaxpr, consts = stage(function, avals, name)
+    try:
+        jaxpr, consts = stage(function, avals, name)
+    except FunctraxError as error:
+        raise UnavailableError(
+            f"export: the {name} cannot be made a program for a file: {error.what}",
+            got=error.got,
+            fix="a rule that depends on its arguments alone",
+            where=error.where,
+        ) from error
     check_constants(consts, name, eqn.source)
     return ClosedJaxpr(jaxpr, consts)
 

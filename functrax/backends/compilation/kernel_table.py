@@ -17,10 +17,12 @@ from functrax.backends.compile_log import found
 from functrax.backends.device import current_device
 from functrax.backends.kernels.refusal import Refusal
 from functrax.backends.passes.groups import Group, fused, parts_of
+from functrax.backends.targets import target
 from functrax.core.ir.jaxpr import Eqn, Jaxpr, Literal
 from functrax.core.options.config import state as options
 from functrax.core.prims.control import Choice, LoopPrimitive
 from functrax.core.prims.cumulative import Cumulative
+from functrax.core.prims.ordering import Ordering
 
 
 class KernelTable:
@@ -62,7 +64,8 @@ class KernelTable:
             if isinstance(primitive, Choice):
                 for branch in params["branches"]:
                     self._ask(branch.eqns)
-            if not isinstance(primitive, Group | LoopPrimitive | Cumulative):
+            sorts = isinstance(primitive, Ordering) and target().warp > 0
+            if not sorts and not isinstance(primitive, Group | LoopPrimitive | Cumulative):
                 continue
             code = self._found(eqn)
             self._codes[id(eqn)] = eqn, code

@@ -29,6 +29,7 @@ from functrax.core.options.config import state as options
 from functrax.core.options.option_text import words
 from functrax.core.prims.cumulative import Cumulative
 from functrax.core.prims.mapped import reindex_reduce, scatter
+from functrax.core.prims.ordering import Ordering
 from functrax.core.prims.reindex import broadcast_in_dim
 from functrax.core.records import record
 from functrax.core.scalars.scalar import MATH
@@ -70,7 +71,7 @@ def lower(eqn: Eqn, runs: Callable[[Kernel, Sequence[int]], Any]) -> LoweredGrou
     """The kernels of an equation.
 
     Args:
-      eqn: a group, a contraction, a loop or a cumulative operation.
+      eqn: a group, a contraction, a loop, a cumulative operation or, for a GPU, a sort.
       runs: makes functions that run a kernel on arrays, to measure it (the option ``autotune``).
 
     Returns:
@@ -78,6 +79,8 @@ def lower(eqn: Eqn, runs: Callable[[Kernel, Sequence[int]], Any]) -> LoweredGrou
     """
     if eqn.primitive is contraction:
         return _contraction(eqn, runs)
+    if isinstance(eqn.primitive, Ordering):
+        return _ordering(eqn)
     return _group(eqn) if eqn.primitive is fused else _loop(eqn)
 
 
@@ -222,6 +225,16 @@ def _loop(eqn: Eqn) -> LoweredGroup | Refusal:
     reads = tuple([number[x] for x in found.reads])
     refusal = _without_instructions([found.kernel])
     return refusal or LoweredGroup([found.kernel], reads=reads, copies=copies)
+
+
+def _ordering(eqn: Eqn) -> LoweredGroup | Refusal:
+    """A sort, or the largest elements: groups of threads sort pieces, which are merged."""
+    from functrax.backends.kernels.lower_ordering import lower_ordering  # which only GPUs need
+
+    found = lower_ordering(eqn)
+    if isinstance(found, Refusal):
+        return found
+    return LoweredGroup(found.kernels, found.arrays, temporaries=found.temporaries)
 
 
 def _without_instructions(kernels: Sequence[Kernel]) -> Refusal | None:

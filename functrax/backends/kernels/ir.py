@@ -207,6 +207,8 @@ class Kernel:
       schedule: the rewrites of its tree.
       off: what its schedule shall not do (the option ``schedule_off``).
       tiling: the schedule of a contraction, in place of what is shared.
+      sorted_rows: how many rows a group of threads sorts at once, if the kernel sorts: its one
+        reduction counts the elements that come before another one; else 0.
     """
 
     name: str
@@ -226,6 +228,7 @@ class Kernel:
     schedule: tuple[Any, ...] = ()
     off: frozenset[str] = frozenset()
     tiling: Tiling | None = None
+    sorted_rows: int = 0
     #: Roots, and the nodes that they need.
     _sorted: tuple[tuple[Scalar, ...], list[Scalar]] | None = field(
         default=None, repr=False, compare=False

@@ -187,7 +187,11 @@ def _taken(t: Value, positions: Value, axis: int) -> Value:
     return reindex.bind(t, positions, map=index_map, fill=like(t, 0))
 
 
-class Sort(Opaque):
+class Ordering(Opaque):
+    """Base: puts the elements along an axis in order."""
+
+
+class Sort(Ordering):
     """Sorts arrays together along ``dimension``, by the first ``num_keys`` of them.
 
     The sort is stable, whether ``is_stable`` asks for it or not.
@@ -287,7 +291,7 @@ class Sort(Opaque):
         yield BadSample((x,), ArgumentError, "key", {**params, "num_keys": 2})
 
 
-class TopK(Opaque):
+class TopK(Ordering):
     """The ``k`` largest along an axis, the largest first, and their positions (int32).
 
     Floats are in total order: 0 is larger than -0, NaN larger than all numbers, and NaN of negative

@@ -122,6 +122,33 @@ PRODUCTS = (
 """
 )
 #: What is rewritten, the schedule, and the statements that come out.
+#: Each element is stored, with its index, where the number of those before it says.
+SORTS = """
+kernel sort:
+  in b0: int32[12]
+  out b1: int32[12]
+  out b2: uint32[12]
+  extents 3 4 4
+  units 1, points 48, work 8
+  parallel d0 in 0:int64:extent(d0, 3) step 1
+    parallel d1 in 0:int64:extent(d1, 4) step 1
+      v0:int32 = b0[4*d0 + d1]
+      serial d2 in 0:int64:extent(d2, 4) step 1
+        carry r1: uint32[1] = 0:uint32 -> r2
+        v3:int32 = b0[4*d0 + d2]
+        v4:bool = lt(v3, v0)
+        v5:bool = eq(v3, v0)
+        v6:bool = lt(d2, d1)
+        v7:bool = and(v5, v6)
+        v8:bool = or(v4, v7)
+        v9:uint32 = select(v8, 1:uint32, 0:uint32)
+        reduce add<0:uint32> v9 onto r1 -> r10:uint32
+        next r1 = r10
+      v11:int64 = convert(r2)
+      b1[4*d0 + v11] = v0
+      v12:uint32 = convert(d1)
+      b2[4*d0 + v11] = v12
+"""
 CASES = {
     "lanes": (
         MAP,
@@ -745,6 +772,135 @@ parallel d4 in 0:int64:extent(d4, 1) step 1
                       v59:float32 = b2[4*d5 + d7]
                       let r60:float32 = v59
                       b1[4*d0 + d1] = r60
+""",
+    ),
+    "rows that a group sorts": (
+        SORTS,
+        "sort 8 2",
+        """
+groups of 8 threads
+parallel d4 in 0:int64:extent(d4, 2) step 1
+  member d3 in 0:int64:8:int64 step 1
+    serial d21 in 0:int64:1:int64 step 1
+      v0:uint32 = convert(d4)
+      v1:uint32 = mul(v0, 2:uint32)
+      v2:uint32 = convert(d3)
+      v3:uint32 = convert(d21)
+      v4:uint32 = mul(v3, 8:uint32)
+      v5:uint32 = add(v2, v4)
+      v6:uint32 = div(v5, 4:uint32)
+      v7:uint32 = add(v1, v6)
+      v8:uint32 = convert(extent(d0, 3))
+      v9:uint32 = rem(v7, v8)
+      v10:int64 = convert(v9)
+      bind d0 = v10
+        v11:uint32 = rem(v5, 4:uint32)
+        v12:int64 = convert(v11)
+        bind d1 = v12
+          v13:uint32 = convert(rows_d4(3))
+          v14:bool = lt(v7, v13)
+          v15:int32 = b0[4*d0 + d1] if v14
+          v16:uint32 = mul(v6, 4:uint32)
+          v17:uint32 = add(v16, v11)
+          b3[0 + v17] = v15
+          b4[0 + v17] = v11
+    barrier
+    serial d7 in 0:int64:2:int64 step 1
+      carry r18: uint32[1] = 1:uint32 -> r19
+      carry r20: uint32[1] = 0:uint32 -> r21
+      serial d10 in 0:int64:1:int64 step 1
+        v0:uint32 = convert(d4)
+        v1:uint32 = mul(v0, 2:uint32)
+        v2:uint32 = convert(d3)
+        v22:uint32 = convert(d10)
+        v23:uint32 = mul(v22, 8:uint32)
+        v24:uint32 = add(v2, v23)
+        v25:uint32 = div(v24, 4:uint32)
+        v26:uint32 = add(v1, v25)
+        v8:uint32 = convert(extent(d0, 3))
+        v27:uint32 = rem(v26, v8)
+        v28:int64 = convert(v27)
+        bind d0 = v28
+          v13:uint32 = convert(rows_d4(3))
+          v29:bool = lt(v26, v13)
+          if v29
+            v30:uint32 = mul(v25, 4:uint32)
+            v31:uint32 = add(r20, v30)
+            v32:uint32 = rem(v24, 4:uint32)
+            v33:uint32 = add(v31, v32)
+            v34:int32 = b3[0 + v33]
+            v35:uint32 = b4[0 + v33]
+            let r36:int32 = v34
+            let r37:uint32 = v35
+            v38:uint32 = shr(r18, 1:uint32)
+            v39:uint32 = max(v38, 1:uint32)
+            v40:int64 = add(d7, 1:int64)
+            serial d17 in 0:int64:v40 step 1
+              carry r41: uint32[1] = 0:uint32 -> r42
+              carry r43: uint32[1] = v39 -> r44
+              v45:uint32 = xor(v32, r18)
+              v46:uint32 = sub(0:uint32, r18)
+              v47:uint32 = and(v45, v46)
+              v48:uint32 = add(r41, r43)
+              v49:uint32 = sub(v48, 1:uint32)
+              v50:uint32 = add(v47, v49)
+              v51:uint32 = add(v31, v50)
+              v52:int32 = b3[0 + v51]
+              v53:bool = lt(v52, r36)
+              v54:bool = eq(v52, r36)
+              v55:int64 = convert(v50)
+              v56:int64 = convert(v32)
+              v57:bool = lt(v55, v56)
+              v58:bool = and(v54, v57)
+              v59:bool = or(v53, v58)
+              v60:uint32 = select(v59, v48, r41)
+              next r41 = v60
+              v61:uint32 = shr(r43, 1:uint32)
+              v62:uint32 = max(v61, 1:uint32)
+              next r43 = v62
+            v63:uint32 = sub(8:uint32, r20)
+            v64:uint32 = add(v63, v30)
+            v65:uint32 = and(v32, r18)
+            v66:uint32 = sub(v32, v65)
+            v67:uint32 = add(v66, r42)
+            v68:uint32 = add(v64, v67)
+            b3[0 + v68] = r36
+            b4[0 + v68] = r37
+      barrier
+      v69:uint32 = add(r18, r18)
+      next r18 = v69
+      v63:uint32 = sub(8:uint32, r20)
+      next r20 = v63
+    serial d18 in 0:int64:1:int64 step 1
+      v0:uint32 = convert(d4)
+      v1:uint32 = mul(v0, 2:uint32)
+      v2:uint32 = convert(d3)
+      v70:uint32 = convert(d18)
+      v71:uint32 = mul(v70, 8:uint32)
+      v72:uint32 = add(v2, v71)
+      v73:uint32 = div(v72, 4:uint32)
+      v74:uint32 = add(v1, v73)
+      v8:uint32 = convert(extent(d0, 3))
+      v75:uint32 = rem(v74, v8)
+      v76:int64 = convert(v75)
+      bind d0 = v76
+        v13:uint32 = convert(rows_d4(3))
+        v77:bool = lt(v74, v13)
+        if v77
+          v78:uint32 = mul(v73, 4:uint32)
+          v79:uint32 = add(r21, v78)
+          v80:uint32 = rem(v72, 4:uint32)
+          v81:uint32 = add(v79, v80)
+          v82:int32 = b3[0 + v81]
+          v83:uint32 = b4[0 + v81]
+          let r84:int32 = v82
+          let r85:uint32 = v83
+          v86:int64 = convert(r85)
+          bind d1 = v86
+            v87:int64 = convert(v80)
+            b1[4*d0 + v87] = r84
+            v88:uint32 = convert(d1)
+            b2[4*d0 + v87] = v88
 """,
     ),
 }  # fmt: skip

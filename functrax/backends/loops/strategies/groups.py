@@ -22,6 +22,7 @@ from functrax.backends.loops.rewrites.combine import Combine
 from functrax.backends.loops.rewrites.grid import Grid, Keep, Share
 from functrax.backends.loops.rewrites.points import Points
 from functrax.backends.loops.rewrites.rewrite import Rewrite
+from functrax.backends.loops.rewrites.sort_rows import SortRows
 from functrax.backends.loops.strategies import shared_tiles
 from functrax.backends.loops.strategies.group_points import points_at_once
 from functrax.backends.loops.strategies.group_scans import scans_of_groups
@@ -38,6 +39,10 @@ from functrax.backends.targets import Target
 
 def for_groups(kernel: Kernel, target: Target) -> list[tuple[Kernel, list[Rewrite]]]:
     """The kernels that run one after the other, and what their trees are rewritten by."""
+    last = Combine(target.has_fma)
+    if kernel.sorted_rows:
+        sorts = SortRows(target.block, kernel.sorted_rows)
+        return [(kernel, [sorts, Grid(target.block, False), last])]
     if any(s.serial for s in kernel.rows):
         kernel = with_atomic_updates(kernel)
     if not any(s.atomic for s in kernel.rows):
@@ -46,7 +51,6 @@ def for_groups(kernel: Kernel, target: Target) -> list[tuple[Kernel, list[Rewrit
     is_product = bool(shared_tiles.product_tiles(kernel, target))
     kernel.vector = choose_vector(kernel, kernel.outer if is_product else None)
     vector_innermost(kernel)
-    last = Combine(target.has_fma)
     parts = _with_groups(kernel, target, is_product)
     return [(k, [*_rewrites(k, n, target), last]) for k, n in parts]
 

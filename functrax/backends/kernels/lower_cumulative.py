@@ -1,7 +1,7 @@
-"""Running sums, products and extrema as kernels: one value carried along an axis.
+"""Running sums, products, extrema and log-sum-exps as kernels: one value carried along an axis.
 
-What enters is an equation of ``cumsum``, ``cumprod``, ``cummax`` or ``cummin``; what leaves is a
-kernel without a schedule, whose outer dims are the other axes.  Start at :func:`lower_cumulative`.
+What enters is an equation of ``cumsum`` or its kin; what leaves is a kernel without a schedule,
+whose outer dims are the other axes.  Start at :func:`lower_cumulative`.
 """
 
 from __future__ import annotations
@@ -23,8 +23,7 @@ def lower_cumulative(eqn: Eqn) -> LoopKernel | Refusal:
     """
     (x,), (out,) = eqn.invars, eqn.outvars
     assert isinstance(eqn.primitive, Cumulative)
-    usable = eqn.primitive.op is not None and x.aval.size > 0
-    if not usable or not eqn.primitive.is_numeric((x.aval,), dict(eqn.params)):
+    if x.aval.size == 0 or not eqn.primitive.is_numeric((x.aval,), dict(eqn.params)):
         return Refusal("it is no operation of scalars")
     how = eqn.primitive.reduction(x.aval)
     axis, shape = int(eqn.params["axis"]), x.aval.shape

@@ -78,12 +78,11 @@ class Cumulative(Opaque):
     exact_on_integers = True
     #: The NumPy function of two arguments that accumulates.
     accumulator: np.ufunc
-    #: The operation of scalars that does, if it is one.
-    op: str | None = None
+    #: The operation of scalars that does.
+    op: str
 
     def reduction(self, x: ShapedArray) -> Fold:
-        """How a kernel accumulates elements; for those that have an ``op``."""
-        assert self.op is not None, f"{self.name} is no operation of scalars"
+        """How a kernel accumulates elements."""
         return Fold(self.op, x.dtype, wider(x.dtype), op_identity(self.op, x.dtype))
 
     def shape_rule(self, x: ShapedArray, *, axis: int, reverse: bool) -> Avals:
@@ -210,6 +209,7 @@ class Cumlogsumexp(Cumulative):
     """Running ``log(sum(exp(x)))``, without overflow."""
 
     name = "cumlogsumexp"
+    op = "logaddexp"
     accepts = dtypes.FLOATING
     accumulator = np.logaddexp
 

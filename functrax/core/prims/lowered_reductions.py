@@ -71,11 +71,19 @@ def _of_numbers(
     return combine
 
 
+def _log_add_exp(b: Builder, x: Scalar, y: Scalar) -> Scalar:
+    """``log(exp(x) + exp(y))`` of floats, without overflow."""
+    # The difference of equal infinities is NaN.
+    apart = b.select(b.compare("eq", x, y), b.like(x, 0), b.neg(b.abs(b.sub(x, y))))
+    return b.add(larger(b, x, y), b.math("log1p", b.math("exp", apart)))
+
+
 _COMBINE: Final[dict[str, Callable[[Builder, Scalar, Scalar], Scalar]]] = {
     "add": _of_numbers("or", Builder.add),
     "mul": _of_numbers("and", Builder.mul),
     "max": larger,
     "min": smaller,
+    "logaddexp": _log_add_exp,
     "and": lambda b, x, y: b.logic("and", x, y),
     "or": lambda b, x, y: b.logic("or", x, y),
     "xor": lambda b, x, y: b.logic("xor", x, y),
@@ -84,7 +92,8 @@ _COMBINE: Final[dict[str, Callable[[Builder, Scalar, Scalar], Scalar]]] = {
 
 
 class Fold(Reduction):
-    """A reduction by one operation, ``add mul max min and or xor``, or ``set``: the last one.
+    """A reduction by one operation, ``add mul max min logaddexp and or xor``, or ``set``: the last
+    one.
 
     Args:
       op: the operation.

@@ -275,7 +275,7 @@ def op_identity(op: str, dtype: np.dtype[Any]) -> Any:
         return 1
     if op == "and":
         return -1 if dtype in dtypes.SIGNED else highest(dtype)
-    return lowest(dtype) if op == "max" else highest(dtype)
+    return lowest(dtype) if op in ("max", "logaddexp") else highest(dtype)
 
 
 class ReduceLogic(AxisReduce):

@@ -160,7 +160,6 @@ def running(w: Computation, eqn: Eqn, operands: list[Node]) -> Node:
     axis, reverse = eqn.params["axis"], eqn.params["reverse"]
     assert isinstance(primitive, cumulative.Cumulative)
     op, size = primitive.op, x.shape[axis]
-    assert op is not None
     if 0 in x.shape:
         return x
     wide = w.convert(x, carried(op, x.dtype))

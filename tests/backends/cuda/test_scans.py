@@ -10,6 +10,8 @@ import pytest
 
 import functrax
 from functrax import lax
+from functrax.core.options.config import Override
+from functrax.core.types import dtypes
 from tests.backends.cuda.compared import check, kernels, numbers, on_the_gpu
 
 DTYPES = ("int8", "uint16", "int32", "int64", "float16", "bfloat16", "float32", "float64")
@@ -44,8 +46,6 @@ def test_running_sums_and_extrema(shape: tuple[int, ...], axis: int, reverse: bo
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_dtypes(dtype: str) -> None:
-    from functrax.core.types import dtypes
-
     x = numbers((3, 75), dtypes.as_dtype(dtype))
     narrow = dtype in ("float16", "bfloat16")
     check(lambda x: (lax.cumsum(x, axis=1), lax.cumprod(x, axis=1, reverse=True)), x,
@@ -59,10 +59,29 @@ def test_complex_numbers(shape: tuple[int, ...]) -> None:
     check(lambda x: lax.cumsum(x, axis=1), np.exp(1j * angle).astype(np.complex64))
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+@pytest.mark.parametrize(("shape", "axis"), [((3, 75), 1), ((60, 5), 0)])
+def test_running_log_sum_exps(dtype: str, shape: tuple[int, ...], axis: int) -> None:
+    def f(x: Any) -> Any:
+        return [lax.cumlogsumexp(x, axis=axis, reverse=reverse) for reverse in (False, True)]
+
+    x = numbers(shape, np.float64) * 30
+    x[0, 3:5], x[2, 0] = -np.inf, np.inf
+    x = x.astype(dtypes.as_dtype(dtype))
+    check(f, x, close=1e-6)
+    assert [k.kind for k in kernels(f, x)] == ["kernel"] * 2
+
+
+def test_log_sum_exps_are_added_up_on_the_host_in_strict_mode() -> None:
+    with Override("strict", True):
+        (call,) = kernels(lambda x: lax.cumlogsumexp(x), numbers((8,), np.float32))
+    assert call.kind == "call"
+
+
 def test_what_is_no_number_stays_from_there_on() -> None:
     x = numbers((2, 1100), np.float32)
     x[0, 500], x[1, 31] = np.nan, np.inf
-    check(lambda x: (lax.cummax(x, axis=1), lax.cumsum(x, axis=1)), x)
+    check(lambda x: [g(x, axis=1) for g in (lax.cummax, lax.cumsum, lax.cumlogsumexp)], x)
 
 
 @pytest.mark.parametrize(

@@ -183,6 +183,19 @@ class Done:
         return " ".join([*words, str(self.size)] if self.size is not None else words)
 
 
+@record
+class Sorting:
+    """How a group of threads sorts the rows of a kernel.
+
+    Args:
+      rows: how many it sorts at once.
+      kept: how many elements of each row are stored, the first ones.
+    """
+
+    rows: int
+    kept: int
+
+
 @record(frozen=False)
 class Kernel:
     """Loops and what they compute.
@@ -207,8 +220,8 @@ class Kernel:
       schedule: the rewrites of its tree.
       off: what its schedule shall not do (the option ``schedule_off``).
       tiling: the schedule of a contraction, in place of what is shared.
-      sorted_rows: how many rows a group of threads sorts at once, if the kernel sorts: its one
-        reduction counts the elements that come before another one; else 0.
+      sorting: how its rows are sorted, if its one reduction counts the elements that come before
+        another one; or None.
     """
 
     name: str
@@ -228,7 +241,7 @@ class Kernel:
     schedule: tuple[Any, ...] = ()
     off: frozenset[str] = frozenset()
     tiling: Tiling | None = None
-    sorted_rows: int = 0
+    sorting: Sorting | None = None
     #: Roots, and the nodes that they need.
     _sorted: tuple[tuple[Scalar, ...], list[Scalar]] | None = field(
         default=None, repr=False, compare=False

@@ -28,7 +28,16 @@ from typing import Any, Final
 
 import numpy as np
 
-from functrax.backends.kernels.ir import Carry, Kernel, LoopStage, Operand, Reduce, Store, load
+from functrax.backends.kernels.ir import (
+    Carry,
+    Kernel,
+    LoopStage,
+    Operand,
+    Reduce,
+    Sorting,
+    Store,
+    load,
+)
 from functrax.backends.kernels.refusal import Refusal
 from functrax.backends.targets import target
 from functrax.core.index.expr import Dim, IndexExpr, as_expr
@@ -201,11 +210,13 @@ class _Lowering:
         rank = b.node("result", WORD, (), ("rank", 0))
         count = Reduce(Fold("add", WORD, WORD, 0), (value,), (acc,), (rank,))
         is_kept = inside(3)
-        if kept < min(piece, rows.length):
+        is_all = kept >= min(piece, rows.length)
+        if not is_all:
             is_kept = b.both(is_kept, b.compare("lt", rank, w.size(kept)))
         place = Dim(2) * min(kept, piece), rank
         stores = w.stores(own, begin + Dim(3), place, is_kept)
-        self._add(w, [LoopStage([count])], stores, self._rows_of_group(piece, pieces))
+        sorting = Sorting(self._rows_of_group(piece, pieces), piece if is_all else kept)
+        self._add(w, [LoopStage([count])], stores, sorting)
         return to
 
     def _rows_of_group(self, piece: int, pieces: int) -> int:
@@ -252,14 +263,18 @@ class _Lowering:
         return to
 
     def _add(
-        self, w: _KernelWriter, stages: list[LoopStage], stores: list[Store], sorted_rows: int = 0
+        self,
+        w: _KernelWriter,
+        stages: list[LoopStage],
+        stores: list[Store],
+        sorting: Sorting | None = None,
     ) -> None:
         extents = (self.before, self.after, *w.extents)
         inner = len(extents) - 1
         operands = [Operand(x.dtype, x.size, n >= len(w.reads)) for n, x in enumerate(w.operands)]
         kernel = Kernel(
             self.name, w.b, operands, extents, tuple(range(inner)), (inner,), stages, stores,
-            sorted_rows=sorted_rows,
+            sorting=sorting,
         )  # fmt: skip
         self.kernels.append(kernel)
         self.taken.append((w.reads, w.writes))

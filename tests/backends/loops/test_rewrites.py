@@ -776,7 +776,7 @@ parallel d4 in 0:int64:extent(d4, 1) step 1
     ),
     "rows that a group sorts": (
         SORTS,
-        "sort 8 2",
+        "sort 8 2 4",
         """
 groups of 8 threads
 parallel d4 in 0:int64:extent(d4, 2) step 1
@@ -797,7 +797,7 @@ parallel d4 in 0:int64:extent(d4, 2) step 1
         v11:uint32 = rem(v5, 4:uint32)
         v12:int64 = convert(v11)
         bind d1 = v12
-          v13:uint32 = convert(rows_d4(3))
+          v13:uint32 = convert(rows(3))
           v14:bool = lt(v7, v13)
           v15:int32 = b0[4*d0 + d1] if v14
           v16:uint32 = mul(v6, 4:uint32)
@@ -821,7 +821,7 @@ parallel d4 in 0:int64:extent(d4, 2) step 1
         v27:uint32 = rem(v26, v8)
         v28:int64 = convert(v27)
         bind d0 = v28
-          v13:uint32 = convert(rows_d4(3))
+          v13:uint32 = convert(rows(3))
           v29:bool = lt(v26, v13)
           if v29
             v30:uint32 = mul(v25, 4:uint32)
@@ -884,7 +884,7 @@ parallel d4 in 0:int64:extent(d4, 2) step 1
       v75:uint32 = rem(v74, v8)
       v76:int64 = convert(v75)
       bind d0 = v76
-        v13:uint32 = convert(rows_d4(3))
+        v13:uint32 = convert(rows(3))
         v77:bool = lt(v74, v13)
         if v77
           v78:uint32 = mul(v73, 4:uint32)

@@ -51,7 +51,7 @@ def sorts_of(name: str) -> list[tuple[Kernel, Function]]:
     """The kernels of a program that sort, and their trees for groups of threads."""
     found = []
     for kernel in kernels_of(*PROGRAMS[name]):
-        if not kernel.sorted_rows:
+        if kernel.sorting is None:
             continue
         ((part, rewrites),) = schedule(copied(kernel), SM)
         assert all(parse_rewrite(str(x)) == x for x in rewrites)

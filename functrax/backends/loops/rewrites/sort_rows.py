@@ -49,6 +49,7 @@ from functrax.backends.loops.tree import (
     index,
     number,
     plus,
+    smaller,
 )
 from functrax.core.index.expr import as_expr
 from functrax.core.records import record
@@ -68,11 +69,13 @@ class SortRows(Rewrite):
     Args:
       group: how many threads.
       rows: how many rows.
+      kept: how many elements of each row are stored, the first ones; runs are merged up to there.
     """
 
     kind: ClassVar[str] = "sort"
     group: int
     rows: int
+    kept: int
 
     @property
     def is_required(self) -> bool:
@@ -103,7 +106,8 @@ class _Sorting:
     """Makes the loops of one kernel."""
 
     def __init__(self, tree: Function, rewrite: SortRows) -> None:
-        self.of, self.b, self.rows = tree, tree.builder, rewrite.rows
+        self.of, self.b = tree, tree.builder
+        self.rows, self.kept = rewrite.rows, rewrite.kept
         self.m = GroupMembers(tree, rewrite.group)
         loops, (others, *stores) = parallel_loops(tree.body)
         *self.around, elements = loops
@@ -177,8 +181,8 @@ class _Sorting:
             rest = b.add(b.mul(begin, self._word(self.rows)), row)
             inside = self._inside(self.keys[0], self.own, here)
             if self.count % self.rows:
-                count = number(b, f"rows_d{self.tile.dim}", self.count)
-                inside = b.both(b.compare("lt", rest, b.convert(count, WORD)), inside)
+                is_row = b.compare("lt", rest, self._number("rows", self.count))
+                inside = b.both(is_row, inside)
             known = []
             for loop in self.around[::-1]:
                 size = b.convert(loop.end, WORD)
@@ -188,8 +192,14 @@ class _Sorting:
 
         return m.each(self.rows * self.size, point)
 
-    def _where(self, x: _Point, body: Body) -> Body:
-        return body if x.inside.is_constant else (If(x.inside, body),)
+    def _where(self, inside: Scalar, body: Body) -> Body:
+        return body if inside.is_constant else (If(inside, body),)
+
+    def _is_kept(self, rank: Scalar) -> Scalar:
+        """Whether an element with so many others before it may be among those that are stored."""
+        if self.kept == self.size:
+            return self.b.const(True, _BOOL)
+        return self.b.compare("lt", rank, self._number("kept", self.kept))
 
     def _inside(self, key: Scalar, dim: Scalar, here: Scalar) -> Scalar:
         """Whether there is an element at an index, by the guard of what is read there."""
@@ -204,6 +214,10 @@ class _Sorting:
 
     def _word(self, value: int) -> Scalar:
         return self.b.const(value, WORD)
+
+    def _number(self, key: str, value: int) -> Scalar:
+        """A number that depends on sizes."""
+        return self.b.convert(number(self.b, key, value), WORD)
 
     # ---- shared memory ---------------------------------------------------------------------------
 
@@ -228,7 +242,7 @@ class _Sorting:
         position = names[count] if self.positions is not None else None
         return Let(tuple(names), tuple(values)), names[:count], position
 
-    def _kept(self, place: Scalar, keys: list[Scalar], position: Scalar | None) -> Body:
+    def _put(self, place: Scalar, keys: list[Scalar], position: Scalar | None) -> Body:
         """An element is written to a place."""
         stores = [Store(n, as_expr(0), x, place) for n, x in zip(self.shared, keys, strict=True)]
         if self.positions is not None and position is not None:
@@ -241,8 +255,8 @@ class _Sorting:
         """Anything is written for an element that is not inside: so no branch makes reads wait."""
         keys = self.keys if x.inside.is_constant else [self.m.read(k, x.inside) for k in self.keys]
         place = self._place(self._word(0), x.row, x.index)
-        kept = self._kept(place, keys, x.index)
-        return self.m.bound([(self.own.attr, x.index)], kept)
+        put = self._put(place, keys, x.index)
+        return self.m.bound([(self.own.attr, x.index)], put)
 
     def _merged(self, x: _Point, step: int, width: Scalar, source: Scalar) -> Body:
         """An element moves to its place in the run that its own and the neighbouring one become."""
@@ -252,33 +266,43 @@ class _Sorting:
         is_second = b.logic("and", x.index, width)
         begin = b.logic("and", b.logic("xor", x.index, width), b.sub(self._word(0), width))
         found, by = self.of.leaf("acc", WORD), self.of.leaf("acc", WORD)
-        there = b.add(begin, b.sub(b.add(found, by), one))
+        probed = b.sub(b.add(found, by), one)
+        there = b.add(begin, probed)
         inside = self._inside(self.other_keys[0], self.other, there)
+        inside = b.both(inside, self._is_kept(probed))
         place = b.select(inside, self._place(source, x.row, there), here)
         new = dict(zip(self.keys, keys, strict=True))
         for n, key in zip(self.shared, self.other_keys, strict=True):
             new[key] = self._get(n, key.dtype, place)
         new |= {self.own: b.convert(x.index, INDEX), self.other: b.convert(there, INDEX)}
         comes_before = self._with(new).scalar(self.precedes)
+        if self.kept < self.size:
+            comes_before = b.both(inside, comes_before)
         moved = b.select(comes_before, b.add(found, by), found)
-        half, less = (b.logic("shr", n, one) for n in (width, by))
+        steps, most = b.add(index(b, step), b.const(1, INDEX)), width
+        if self.kept < self.size:  # so much of a run, a power of two, has all that is kept of it
+            reach = (self.kept - 1).bit_length()
+            steps = smaller(b, steps, number(b, "steps", reach + 1))
+            most = smaller(b, width, self._number("reach", 1 << reach))
+        half, less = (b.logic("shr", n, one) for n in (most, by))
         # by half the width, a quarter, ... 1, and 1 again: the width in all
         carries = (
             Carried(self._word(0), found, moved, self.of.leaf("result", WORD)),
             Carried(b.max(half, one), by, b.max(less, one), self.of.leaf("result", WORD)),
         )
-        ends = b.const(0, INDEX), b.add(index(b, step), b.const(1, INDEX))
-        search = Loop("serial", self.of.new_dim(), *ends, 1, (), carries)
+        search = Loop("serial", self.of.new_dim(), b.const(0, INDEX), steps, 1, (), carries)
         rank = b.add(b.sub(x.index, is_second), carries[0].result)
-        kept = self._kept(self._place(self._target(source), x.row, rank), keys, position)
-        return self._where(x, (named, search, *kept))
+        put = self._put(self._place(self._target(source), x.row, rank), keys, position)
+        in_run = b.logic("and", x.index, b.sub(width, one))
+        return self._where(b.both(x.inside, self._is_kept(in_run)), (named, search, *put))
 
     def _written(self, x: _Point, source: Scalar) -> Body:
         """What is stored, of the element that is at a place of its row."""
+        b = self.b
         named, keys, position = self._named(self._place(source, x.row, x.index))
         new = dict(zip(self.keys, keys, strict=True))
         same = self._with({**new, self.rank: x.index})
         stores = tuple([same.store(s) for s in self.stores])
         before = x.index if position is None else position
         body: Body = (named, *self.m.bound([(self.own.attr, before)], stores))
-        return self._where(x, body)
+        return self._where(b.both(x.inside, self._is_kept(x.index)), body)

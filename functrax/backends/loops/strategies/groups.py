@@ -40,8 +40,8 @@ from functrax.backends.targets import Target
 def for_groups(kernel: Kernel, target: Target) -> list[tuple[Kernel, list[Rewrite]]]:
     """The kernels that run one after the other, and what their trees are rewritten by."""
     last = Combine(target.has_fma)
-    if kernel.sorted_rows:
-        sorts = SortRows(target.block, kernel.sorted_rows)
+    if kernel.sorting is not None:
+        sorts = SortRows(target.block, kernel.sorting.rows, kernel.sorting.kept)
         return [(kernel, [sorts, Grid(target.block, False), last])]
     if any(s.serial for s in kernel.rows):
         kernel = with_atomic_updates(kernel)

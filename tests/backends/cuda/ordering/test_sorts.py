@@ -95,7 +95,16 @@ def test_short_rows_are_one_kernel_and_long_ones_are_merged() -> None:
 )
 def test_how_many_rows_a_group_sorts(rows: int, group: int) -> None:
     (kernel,) = kernels(lax.sort, functrax.ShapeDtypeStruct((rows, 10), np.float32))
-    assert f"sort 256 {group}\n" in kernel.loops
+    assert f"sort 256 {group} 16\n" in kernel.loops
+
+
+def test_sizes_are_no_part_of_the_code() -> None:
+    def texts(rows: int, length: int, k: int) -> list[str]:
+        x = functrax.ShapeDtypeStruct((rows, length), np.float32)
+        found = [*kernels(jnp.argsort, x), *kernels(lambda x: lax.top_k(x, k), x)]
+        return [kernel.assembly for kernel in found]
+
+    assert texts(3, 9000, 7) == texts(5, 8500, 8)
 
 
 def test_elements_that_threads_cannot_share_are_sorted_on_the_host() -> None:

@@ -188,10 +188,12 @@ class Sorting:
     """How a group of threads sorts the rows of a kernel.
 
     Args:
+      group: how many threads it has.
       rows: how many it sorts at once.
       kept: how many elements of each row are stored, the first ones.
     """
 
+    group: int
     rows: int
     kept: int
 

@@ -144,8 +144,9 @@ class _Lowering:
         self.others = () if self.is_top else tuple(range(self.num_keys, len(eqn.invars)))
         self.moves_position = self.is_top or bool(self.others)
         self.precedes: Precedes = total_order_before if self.is_top else sorts_before
-        nbytes = sum([self.arrays[n].dtype.itemsize for n in range(self.num_keys)])
-        self.points = points_at_once(nbytes + self.moves_position * WORD.itemsize)
+        self.nbytes = sum([self.arrays[n].dtype.itemsize for n in range(self.num_keys)])
+        self.nbytes += self.moves_position * WORD.itemsize
+        self.points = points_at_once(self.nbytes)
         self.kernels: list[Kernel] = []
         self.taken: list[tuple[tuple[int, ...], tuple[int, ...]]] = []
 
@@ -215,18 +216,25 @@ class _Lowering:
             is_kept = b.both(is_kept, b.compare("lt", rank, w.size(kept)))
         place = Dim(2) * min(kept, piece), rank
         stores = w.stores(own, begin + Dim(3), place, is_kept)
-        sorting = Sorting(self._rows_of_group(piece, pieces), piece if is_all else kept)
+        sorting = self._sorting(piece, pieces, piece if is_all else kept)
         self._add(w, [LoopStage([count])], stores, sorting)
         return to
 
-    def _rows_of_group(self, piece: int, pieces: int) -> int:
-        """How many pieces a group sorts at once: all that it has room for if there are many."""
+    def _sorting(self, piece: int, pieces: int, kept: int) -> Sorting:
+        """How many pieces a group sorts at once: all that it has room for, if there are many.
+
+        A group has more threads than others if there are few groups, and threads keep few words.
+        """
         machine, rows = target(), self.points // piece
-        units = self.before * self.after * pieces
-        least = max(machine.block // piece, 1)
-        while rows > least and units * machine.block < rows * machine.busy_threads:
+        group, units = machine.block, self.before * self.after * pieces
+        least = max(group // piece, 1)
+        while rows > least and units * group < rows * machine.busy_threads:
             rows //= 2
-        return rows
+        words = 2 * self.nbytes // machine.vector_bytes  # of an element and of one beside it
+        most = machine.largest_group if words <= machine.row_points else group
+        while group < min(most, rows * piece) and units * group < rows * machine.busy_threads:
+            group *= 2
+        return Sorting(group, rows, kept)
 
     def _merged(self, rows: _Rows, piece: int) -> _Rows:
         """Neighbouring sorted pieces become one."""

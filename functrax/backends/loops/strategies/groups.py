@@ -41,8 +41,9 @@ def for_groups(kernel: Kernel, target: Target) -> list[tuple[Kernel, list[Rewrit
     """The kernels that run one after the other, and what their trees are rewritten by."""
     last = Combine(target.has_fma)
     if kernel.sorting is not None:
-        sorts = SortRows(target.block, kernel.sorting.rows, kernel.sorting.kept)
-        return [(kernel, [sorts, Grid(target.block, False), last])]
+        how = kernel.sorting
+        sorts = SortRows(how.group, how.rows, how.kept)
+        return [(kernel, [sorts, Grid(how.group, False), last])]
     if any(s.serial for s in kernel.rows):
         kernel = with_atomic_updates(kernel)
     if not any(s.atomic for s in kernel.rows):

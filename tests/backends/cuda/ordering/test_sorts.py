@@ -91,11 +91,19 @@ def test_short_rows_are_one_kernel_and_long_ones_are_merged() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rows", "group"), [(1, 256 // 16), (3, 256 // 16), (1 << 14, 512 // 16), (1 << 17, 2048 // 16)]
+    ("rows", "length", "schedule"),
+    [
+        (1, 10, "sort 256 16 16"),
+        (1 << 14, 10, "sort 256 32 16"),
+        (1 << 17, 10, "sort 256 128 16"),
+        (2, 2000, "sort 1024 1 2048"),
+        (400, 2000, "sort 512 1 2048"),
+        (1000, 2000, "sort 256 1 2048"),
+    ],
 )
-def test_how_many_rows_a_group_sorts(rows: int, group: int) -> None:
-    (kernel,) = kernels(lax.sort, functrax.ShapeDtypeStruct((rows, 10), np.float32))
-    assert f"sort 256 {group} 16\n" in kernel.loops
+def test_how_many_rows_a_group_sorts(rows: int, length: int, schedule: str) -> None:
+    (kernel,) = kernels(lax.sort, functrax.ShapeDtypeStruct((rows, length), np.float32))
+    assert f"{schedule}\n" in kernel.loops
 
 
 def test_sizes_are_no_part_of_the_code() -> None:

@@ -144,8 +144,10 @@ class _Lowering:
         self.others = () if self.is_top else tuple(range(self.num_keys, len(eqn.invars)))
         self.moves_position = self.is_top or bool(self.others)
         self.precedes: Precedes = total_order_before if self.is_top else sorts_before
-        self.nbytes = sum([self.arrays[n].dtype.itemsize for n in range(self.num_keys)])
-        self.nbytes += self.moves_position * WORD.itemsize
+        sizes = [self.arrays[n].dtype.itemsize for n in range(self.num_keys)]
+        sizes += [WORD.itemsize] * self.moves_position
+        #: Of what is moved of an element; registers hold no less than a word.
+        self.nbytes = sum([max(size, WORD.itemsize) for size in sizes])
         self.points = points_at_once(self.nbytes)
         self.kernels: list[Kernel] = []
         self.taken: list[tuple[tuple[int, ...], tuple[int, ...]]] = []

@@ -147,6 +147,7 @@ if TYPE_CHECKING:
         experimental as experimental,
         export as export,
         extend as extend,
+        ffi as ffi,
         flatten_util as flatten_util,
         image as image,
         interop as interop,
@@ -230,7 +231,7 @@ else:
         (
             *("ad", "ad_checkpoint", "custom_batching", "custom_derivatives", "debug"),
             *("distributed", "dlpack"),
-            *("example_libraries", "experimental", "extend"),
+            *("example_libraries", "experimental", "extend", "ffi"),
             *(
                 "export",
                 "flatten_util",

@@ -1,11 +1,11 @@
 """What tells programs apart from one process to the next.
 
 A program and the compiler's options enter; a key for the disk cache leaves, or None where the
-program holds something that only this process knows: a Python function, a primitive of the user's
-own.  Two programs with one key are compiled to the same thing, so everything that decides that is
-in the key, exactly: each float by its bits, and of the compiler the size and date of each of its
-source files.  Of a call with a derivative rule that is what it calls: nobody asks for the rule any
-more.
+program holds something that only this process knows: a Python function, a primitive or a compiled
+function of the user's own.  Two programs with one key are compiled to the same thing, so everything
+that decides that is in the key, exactly: each float by its bits, and of the compiler the size and
+date of each of its source files.  Of a call with a derivative rule that is what it calls: nobody
+asks for the rule any more.
 
 Start at :func:`program_key`.
 """
@@ -183,7 +183,7 @@ class _Text:
     def _primitive(self, x: Primitive) -> str:
         found = self._primitives.get(x)
         if found is None:
-            if registry.get(x.name) is not x or not _ours(type(x)):
+            if registry.get(x.name) is not x or not _ours(type(x)) or x.is_foreign:
                 raise _UnknownError
             found = self._primitives[x] = f"primitive {x.name}"
         return found

@@ -52,6 +52,8 @@ class Flat:
         words.append((jaxpr.name, len(jaxpr.invars), len(jaxpr.outvars), len(jaxpr.eqns)))
         if jaxpr.constvars:
             raise NotGenericError("constants")
+        if any(eqn.primitive.is_foreign for eqn in jaxpr.eqns):
+            raise NotGenericError("a call of a function of the user's own")
         for v in jaxpr.invars:
             number[v] = len(number)
             self._type(v.aval)

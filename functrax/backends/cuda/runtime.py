@@ -47,7 +47,7 @@ def _native() -> GpuRuntime | None:
             code: DeviceCode = x.owner
             kernel = gpu.load(code.ptx, code.name)
             grid = code.grid(x.units) if x.units else 0
-            return kernel, x.params or (0,), grid, x.cost, code.block, x.begins
+            return kernel, x.params or (0,), grid, x.cost, code.block, x.begins, False
 
         return extension.DeviceExecutable(encode(program, launching), program, gpu)
 

@@ -103,6 +103,8 @@ class Launch:
       owner: what keeps the machine code where it is.
       begins: of each slot the bytes that lie before the address that the kernel gets; empty if it
         gets where all of them begin.
+      foreign: the name of the function of the user's own that it calls, which may fail; empty if it
+        calls none.
     """
 
     function: int
@@ -116,6 +118,7 @@ class Launch:
     aliases: Aliases = ()
     owner: Any = None
     begins: tuple[int, ...] = ()
+    foreign: str = ""
 
 
 @record(eq=False)

@@ -12,7 +12,7 @@ no Python object while a program runs, except to call it.
 and ``rest`` by opcode, where ``loop`` is (carry slots, number of constants, number of the body's
 first carry, updated in place, second places, cell, arena):
 
-    LAUNCH  (function, params, units, cost, grain, begins)
+    LAUNCH  (function, params, units, cost, grain, begins, foreign)
     HOST    (function of two lists, cost)
     COPY    ()
     COND    (unsigned, branches)
@@ -59,7 +59,7 @@ Launching: TypeAlias = Callable[[Launch], tuple[Any, ...]]
 
 
 def _on_threads(x: Launch) -> tuple[Any, ...]:
-    return x.function, x.params, x.units, x.cost, x.grain, x.begins
+    return x.function, x.params, x.units, x.cost, x.grain, x.begins, bool(x.foreign)
 
 
 def encode(program: RuntimeProgram, launching: Launching = _on_threads) -> tuple[Any, ...]:

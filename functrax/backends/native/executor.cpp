@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "foreign.h"
 #include "interpreter_exit.h"
 #include "numpy_arrays.h"
 #include "program_walk.h"
@@ -65,6 +66,7 @@ class Run {
   bool timed(const Program& p, Frame& frame);
   bool instruction(const Program& p, const Instruction& x, Frame& frame);
   bool launch(const Instruction& x, Frame& frame);
+  bool foreign(const Instruction& x, Frame& frame);
   bool launches(const Instruction* first, int count, Frame& frame);
   bool host_call(const Program& p, const Instruction& x, Frame& frame);
   Ref views(const Program& p, const std::vector<int>& numbers, Frame& frame, bool writable);
@@ -195,6 +197,17 @@ bool Run::launch(const Instruction& x, Frame& frame) {
   return !stopped_.load(std::memory_order_relaxed) || end();
 }
 
+bool Run::foreign(const Instruction& x, Frame& frame) {
+  SmallArray<void*, 16> buffers(x.operands.size());
+  put_addresses(x, frame, buffers.data());
+  auto* const call = reinterpret_cast<foreign::Call*>(x.params[0]);
+  const subnormals::Python mode(mode_);
+  if (call->run(buffers.data())) return true;
+  take_gil();
+  call->raise();
+  return false;
+}
+
 // A launch of a run. Of the estimated time of all, `length` nanoseconds from `begin` on are its.
 struct Part {
   program::Kernel kernel;
@@ -282,7 +295,7 @@ bool Run::host_call(const Program& p, const Instruction& x, Frame& frame) {
 bool Run::instruction(const Program& p, const Instruction& x, Frame& frame) {
   switch (x.op) {
     case Op::kLaunch:
-      return launch(x, frame) && poll(x.cost);
+      return (x.foreign ? foreign(x, frame) : launch(x, frame)) && poll(x.cost);
     case Op::kHost:
       return host_call(p, x, frame) && poll(0);
     case Op::kCopy:

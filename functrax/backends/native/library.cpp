@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "blas_threads.h"
+#include "foreign.h"
 #include "small_array.h"
 
 namespace py = pybind11;
@@ -142,6 +143,7 @@ py::dict functions() {
   };
   add({"call_loop", call_loop});
   add({"call_loop_alone", call_loop_alone});
+  add({"foreign_call", foreign::run_call});
   for (const Named& f : matrix_loops()) add(f);
   for (const Named& f : dense_loops()) add(f);
   for (const Named& f : fourier_loops()) add(f);

@@ -27,6 +27,7 @@
 #include "eager_value.h"
 #include "executable.h"
 #include "explained.h"
+#include "foreign.h"
 #include "inputs.h"
 #include "interpreter_exit.h"
 #include "jit_caller.h"
@@ -190,4 +191,5 @@ PYBIND11_MODULE(_native, module) {
   module.def("configure_blas_threads", functrax::blas_threads::configure, py::arg("get"),
              py::arg("set"), "Addresses of functions that get and set a library's threads.");
   add_object_loader(module);
+  functrax::foreign::bind(module);
 }

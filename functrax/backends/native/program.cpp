@@ -59,6 +59,7 @@ void decode_launch(Instruction& x, const py::tuple& rest) {
   x.cost = rest[3].cast<std::int64_t>();
   x.grain = rest[4].cast<std::int64_t>();
   x.begins = rest[5].cast<std::vector<std::int64_t>>();
+  x.foreign = rest[6].cast<bool>();
   x.operands = x.inputs;
   x.operands.insert(x.operands.end(), x.outputs.begin(), x.outputs.end());
 }
@@ -119,8 +120,9 @@ void keep_on_one_thread(Program& p) {
 }
 
 bool calls_python(const Instruction& x) {
-  return x.op == Op::kHost || std::any_of(x.programs.begin(), x.programs.end(),
-                                          [](const auto& inner) { return inner->calls_python; });
+  return x.op == Op::kHost || x.foreign ||
+         std::any_of(x.programs.begin(), x.programs.end(),
+                     [](const auto& inner) { return inner->calls_python; });
 }
 
 }  // namespace

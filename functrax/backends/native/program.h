@@ -66,7 +66,8 @@ struct Instruction {
   std::vector<std::int64_t> params;
   std::vector<std::int64_t> begins;  // of each operand the bytes before what it takes; or empty
   std::int64_t units = 0, cost = 0, grain = 1;
-  bool alone = false;  // on one thread, in whose caches is what it reads
+  bool alone = false;    // on one thread, in whose caches is what it reads
+  bool foreign = false;  // it calls a function of the user's own, which may fail (foreign.h)
   // HostCall
   pybind11::object function;
   // Loops and Cond
@@ -95,7 +96,7 @@ struct Program {
   PyObject* source = nullptr;   // of the outermost: what it was decoded from, not owned
   std::int64_t cost = 0;        // estimated nanoseconds without the GIL
   bool flushes = false;         // subnormal numbers to zero; as the outermost says
-  bool calls_python = false;    // itself or in a loop or branch
+  bool calls_python = false;    // or what else may fail, itself or in a loop or branch
   std::vector<int> written;     // results that are outputs of their own
   std::vector<int> forwarded;   // results that are another slot as it is
   std::vector<int> sharing;     // slots that lie in the memory of another

@@ -112,6 +112,7 @@ void Joiner::add_instruction(const Part& part, std::size_t number, const Places&
   made.cost = x.cost;
   made.grain = x.grain;
   made.alone = x.alone;
+  made.foreign = x.foreign;
   made.function = x.function;
   whole_->instructions.push_back(std::move(made));
   whole_->origins.push_back(

@@ -311,10 +311,17 @@ class ProgramRun:
     def launches(self, run: Sequence[Any], frame: Frame) -> None:
         """The launches of a run, whose units threads share: of several by estimated time."""
         kernels = [
-            bound_kernel(x, [frame[s] for s in (*x.inputs, *x.outputs)], self._flushes) for x in run
+            bound_kernel(
+                x, [frame[s] for s in (*x.inputs, *x.outputs)], self._flushes and not x.foreign
+            )
+            for x in run
         ]
         if len(run) == 1:
             (x,) = run
+            if x.foreign:
+                kernels[0](0, x.units)
+                x.owner.calls[0][1].check()
+                return
             thread_pool.parallel_for(kernels[0], x.units, x.grain, x.cost)
             return
         parts, cost = [], 0

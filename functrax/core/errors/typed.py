@@ -100,6 +100,14 @@ class CallbackResultError(ShapeError, DTypeError, RuntimeError):
     """What a callback returned is not what was declared."""
 
 
+class ForeignCallError(FunctraxError, RuntimeError):
+    """A function of the user's own that a program called says that it failed."""
+
+
+class CompilerError(FunctraxError, RuntimeError):
+    """The machine's compiler does not take a piece of code of the user's own."""
+
+
 class VmapMethodError(ArgumentError, NotImplementedError):
     """A callback is mapped, and it was not said how."""
 

@@ -157,6 +157,9 @@ class Primitive(metaclass=_Abstract):
     by_parts: ClassVar[bool] = False
     #: It gives its operand as it is and tells something to those who trace, not to a compiler.
     is_marker: ClassVar[bool] = False
+    #: It calls a function of the user's own (``core/foreign``), which means something in this
+    #: process alone.
+    is_foreign: ClassVar[bool] = False
     #: dtypes of the (first) operand that it takes.
     accepts: frozenset[np.dtype[Any]] = dtypes.ALL
     #: It depends on the bits of a number, of which a wider dtype has more.

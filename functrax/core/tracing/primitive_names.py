@@ -33,6 +33,7 @@ MODULES: Final = sources(
         "functrax.transforms.differentiation.checkpoint": "checkpoint",
         "functrax.transforms.operations.collectives": "psum axis_index all_gather ppermute",
         "functrax.transforms.control.cond": "cond",
+        "functrax.transforms.control.ffi_call": "ffi_call",
         "functrax.transforms.control.linear_call": "linear_call",
         "functrax.transforms.control.linear_solve": "custom_linear_solve",
         "functrax.transforms.differentiation.root": "custom_root",

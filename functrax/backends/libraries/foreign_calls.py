@@ -1,0 +1,54 @@
+"""Launches of functions of the user's own.
+
+An equation of ``core/foreign`` enters; a launch of the extension's ``foreign_call`` leaves, which
+runs without Python, with the copies that bring operands into the memory of results.  ``foreign`` of
+the launch is the target's name.
+
+Start at :func:`foreign_launches`.
+"""
+
+from __future__ import annotations
+
+from functrax.backends.executables.library_functions import own_function
+from functrax.backends.executables.program import (
+    UNKNOWN_COST,
+    CopyInstruction,
+    Instruction,
+    Launch,
+)
+from functrax.backends.machine_code.kernel_jit import LaunchCode
+from functrax.core.foreign import targets
+from functrax.core.foreign.calls import call
+from functrax.core.ir.jaxpr import Eqn
+
+
+def foreign_launches(
+    eqn: Eqn, inputs: tuple[int, ...], outputs: tuple[int, ...]
+) -> list[Instruction] | None:
+    """What runs an equation; None without the extension.
+
+    Args:
+      eqn: the equation.
+      inputs: the slots of its operands.
+      outputs: the slots of its results.
+
+    Raises:
+      UnavailableError: its target is not registered for the CPU.
+    """
+    params = eqn.params
+    target = targets.find(params["target"], "cpu", eqn.source)
+    caller = own_function("foreign_call")
+    if caller is None:
+        return None
+    in_avals, out_avals = ([x.aval for x in xs] for xs in (eqn.invars, eqn.outvars))
+    shared = params["shared"]
+    made = call(target, in_avals, out_avals, shared, params["attributes"], eqn.source)
+    copies = [CopyInstruction(inputs[k], outputs[j]) for k, j in shared]
+    copied = {k for k, _ in shared}
+    read = tuple([slot for k, slot in enumerate(inputs) if k not in copied])
+    name, code = eqn.primitive.name, LaunchCode(caller, ((0, made),))
+    launch = Launch(
+        caller.address, name, read, outputs, (made.address,), 1, UNKNOWN_COST, owner=code,
+        foreign=target.name,
+    )  # fmt: skip
+    return [*copies, launch]

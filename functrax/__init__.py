@@ -202,6 +202,7 @@ if TYPE_CHECKING:
         save as save,
         save_tree as save_tree,
     )
+    from functrax.ffi.code import Bounded as Bounded, code as code
     from functrax.interop import from_torch as from_torch, to_torch as to_torch
     from functrax.transforms.differentiation.checkpoint import (
         checkpoint as checkpoint,
@@ -288,6 +289,7 @@ else:
             ),
             **dict.fromkeys(("check", "explain", "explain_misses"), "functrax.explanation"),
             **dict.fromkeys(("from_torch", "to_torch"), "functrax.interop"),
+            **dict.fromkeys(("Bounded", "code"), "functrax.ffi.code"),
         },
         _explained(__name__),
     )

@@ -21,8 +21,9 @@ from functrax.core.errors.typed import ArgumentError, DTypeError
 from functrax.core.foreign import targets
 from functrax.core.foreign.targets import Check, ForeignTarget, Placed
 from functrax.core.types.aval import ShapedArray
+from functrax.ffi.calling import ffi_call
 from functrax.ffi.registration import address_of
-from functrax.ffi.rules import Results, with_rules
+from functrax.ffi.rules import types_of, with_rules
 
 _numbers: Final = itertools.count(1)
 _INTEGERS: Final = (
@@ -34,7 +35,7 @@ _INTEGERS: Final = (
 
 def c_function(
     function: Any,
-    results: Results,
+    results: Any,
     *,
     arguments: Callable[..., Sequence[Any]] | None = None,
     status: bool = False,
@@ -97,7 +98,13 @@ def c_function(
     stages = (0, 0, 0, address)
     made = ForeignTarget(target, "cpu", "plain", stages, function, ordered, bool(status), check)
     targets.register(made, replaces=False)
-    return with_rules("c_function", target, results, has_side_effect, jvp, vjp, vmap)
+
+    def call(args: Sequence[Any], named: dict[str, Any], method: str | None) -> Any:
+        out = results(*types_of(args, target), **named) if callable(results) else results
+        given = ffi_call(target, out, has_side_effect=has_side_effect, vmap_method=method)
+        return given(*args, **named)
+
+    return with_rules("c_function", target, call, jvp, vjp, vmap)
 
 
 def _all_and_size(*arrays: Placed, **attributes: Any) -> Sequence[Any]:

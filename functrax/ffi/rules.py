@@ -1,4 +1,4 @@
-"""Calls of targets with result types that follow from operands, and with rules of their own.
+"""Derivatives and ``vmap`` of functions of the user's own, by rules that are given with them.
 
 Start at :func:`with_rules`.
 """
@@ -11,7 +11,6 @@ from typing import Any, TypeAlias
 from functrax.core.errors.typed import ArgumentError
 from functrax.core.foreign.attributes import Attributes, normal, plain
 from functrax.core.tracing.inputs import as_value
-from functrax.ffi.calling import ffi_call
 from functrax.transforms.arguments.flat import check_callable
 from functrax.transforms.arguments.inspect_types import ShapeDtypeStruct
 from functrax.transforms.control.ffi_call import VMAP_METHODS
@@ -19,27 +18,25 @@ from functrax.transforms.user_rules.custom_jvp import custom_jvp
 from functrax.transforms.user_rules.custom_vjp import custom_vjp
 from functrax.transforms.user_rules.custom_vmap import custom_vmap
 
-#: A type, a tuple of types, or a function of the operands' types and the attributes that gives it.
-Results: TypeAlias = Any
+#: Calls a function: its operands, its attributes, and the ``vmap_method`` if there is one.
+Caller: TypeAlias = Callable[[Sequence[Any], dict[str, Any], "str | None"], Any]
 
 
 def with_rules(
     what: str,
-    target: str,
-    results: Results,
-    has_side_effect: bool,
+    name: str,
+    caller: Caller,
     jvp: Callable[..., Any] | None,
     vjp: Callable[..., Any] | None,
     vmap: str | Callable[..., Any] | None,
     convert: Callable[[dict[str, Any]], dict[str, Any]] = lambda attributes: attributes,
 ) -> Callable[..., Any]:
-    """A function of arrays and attributes that calls a target.
+    """A function of arrays, and of attributes by name, with rules of its own.
 
     Args:
       what: the public function that makes it, for errors.
-      target: its name.
-      results: the types of its results.
-      has_side_effect: whether it is called even if nobody uses its results.
+      name: what it is called.
+      caller: makes a call.
       jvp: its derivative forwards.
       vjp: its derivative backwards.
       vmap: a method, or a rule.
@@ -61,30 +58,29 @@ def with_rules(
             fix=f"one of {', '.join(VMAP_METHODS)}, or a function (size, batched, *operands)",
         )
     made: dict[Attributes, Callable[..., Any]] = {}  # of equal attributes one function
+    method = vmap if isinstance(vmap, str) else None
 
     def call(*args: Any, **attributes: Any) -> Any:
         given = normal(what, convert(attributes))
         found = made.get(given)
         if found is None:
-            found = made.setdefault(given, _ruled(_bare(given), plain(given), jvp, vjp, vmap))
+            named = plain(given)
+
+            def bare(*xs: Any) -> Any:
+                return caller(xs, named, method)
+
+            bare.__name__ = bare.__qualname__ = name
+            found = made.setdefault(given, _ruled(bare, named, jvp, vjp, vmap))
         return found(*args)
 
-    def _bare(given: Attributes) -> Callable[..., Any]:
-        named = plain(given)
-        method = vmap if isinstance(vmap, str) else None
-
-        def bare(*args: Any) -> Any:
-            avals = [as_value(x, f"argument {k} of {target}").aval for k, x in enumerate(args)]
-            types = [ShapeDtypeStruct(a.shape, a.dtype) for a in avals]
-            out = results(*types, **named) if callable(results) else results
-            options: dict[str, Any] = {"vmap_method": method, "has_side_effect": has_side_effect}
-            return ffi_call(target, out, **options)(*args, **named)
-
-        bare.__name__ = bare.__qualname__ = target
-        return bare
-
-    call.__name__ = call.__qualname__ = target
+    call.__name__ = call.__qualname__ = name
     return call
+
+
+def types_of(args: Sequence[Any], name: str) -> list[ShapeDtypeStruct]:
+    """The types of operands."""
+    avals = [as_value(x, f"argument {k} of {name}").aval for k, x in enumerate(args)]
+    return [ShapeDtypeStruct(a.shape, a.dtype) for a in avals]
 
 
 def _ruled(

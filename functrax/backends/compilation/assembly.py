@@ -233,7 +233,7 @@ class Assembly:
         launches: Sequence[Instruction] | None = (
             None  # whose functions read and write memory of the host
         )
-        if not target().warp:
+        if not target().warp or eqn.primitive.is_foreign:
             launches = library_launches(self.builder, eqn, inputs, outputs)
         if launches is None:
             into = eqn.primitive.reference_into is not None

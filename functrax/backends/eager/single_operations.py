@@ -155,7 +155,11 @@ def _is_compiled(eqn: Eqn) -> bool:
     from functrax.backends.passes.fusion.kernel_groups import is_fusible
 
     primitive = eqn.primitive
-    if isinstance(primitive, (LoopPrimitive, Choice, Cumulative)) or primitive.is_written:
+    if (
+        isinstance(primitive, (LoopPrimitive, Choice, Cumulative))
+        or primitive.is_written
+        or primitive.is_foreign
+    ):
         return True  # no part of a group, but known to the compiler
     return is_fusible(eqn) or gives_other_bits(eqn)
 

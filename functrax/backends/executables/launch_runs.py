@@ -80,7 +80,7 @@ def is_short(x: Instruction) -> bool:
 
 def _short_cost(x: Instruction) -> int | None:
     """The estimated nanoseconds of a launch that may be collected; None for all others."""
-    if not isinstance(x, Launch) or x.cost >= LONG or x.grain != 1 or _of_library(x):
+    if not isinstance(x, Launch) or x.cost >= LONG or x.grain != 1 or _of_library(x) or x.foreign:
         return None
     return x.cost
 

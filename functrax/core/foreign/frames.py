@@ -440,7 +440,7 @@ class _AttributeMemory:
         return ctypes.addressof(thing)
 
     def _bytes(self, data: bytes) -> int:
-        return self._keep(ctypes.create_string_buffer(data, max(len(data), 1)))
+        return self._keep(ctypes.create_string_buffer(data, len(data) + 1))
 
     def _value(self, kind: int, first: Any, count: int = 0, data: bytes = b"") -> int:
         if kind == DICTIONARY:

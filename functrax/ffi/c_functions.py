@@ -97,7 +97,7 @@ def c_function(
     check = None if argtypes is None else _checking(target, ordered, list(argtypes))
     stages = (0, 0, 0, address)
     made = ForeignTarget(target, "cpu", "plain", stages, function, ordered, bool(status), check)
-    targets.register(made, replaces=False)
+    targets.register(made, "c_function")
 
     def call(args: Sequence[Any], named: dict[str, Any], method: str | None) -> Any:
         out = results(*types_of(args, target), **named) if callable(results) else results

@@ -297,7 +297,7 @@ class _Piece:
         text = [kernel.ptx, self.name, str(self.threads), repr(self.blocks)]
         target = f"{self.name}_{disk_cache.content_key(*text).hex()[:_DIGITS]}"
         made = targets.ForeignTarget(target, "cuda", "ptx", (0, 0, 0, 0), kernel=kernel)
-        targets.register(made, replaces=False)
+        targets.register(made, "code")
         return target
 
 

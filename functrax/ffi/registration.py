@@ -127,7 +127,8 @@ def register_ffi_target(
                 _check_version(name, address)
     convention = "frame" if api_version == 1 else "untyped"
     i, p, n, e = stages
-    targets.register(ForeignTarget(name, where, convention, (i, p, n, e), fn), replace)
+    made = ForeignTarget(name, where, convention, (i, p, n, e), fn)
+    targets.register(made, "register_ffi_target", replace)
 
 
 def _wrong(what: str, got: str, fix: str) -> ArgumentError:

@@ -44,14 +44,20 @@ def build(tmp_path_factory: pytest.TempPathFactory) -> Build:
 
 
 @pytest.fixture(scope="session")
-def xla(build: Build) -> ctypes.CDLL:
-    """Handlers that were compiled with the headers of jaxlib, registered by their names."""
+def include() -> str:
+    """Where the headers of jaxlib are."""
     found = importlib.util.find_spec("jaxlib")
-    places = [] if found is None else list(found.submodule_search_locations or ())
-    include = pathlib.Path(places[0]) / "include" if places else None
-    if include is None or not (include / "xla" / "ffi" / "api" / "ffi.h").exists():
-        pytest.skip("jaxlib is not installed")
-    library = build((HERE / "xla_handlers.cc").read_text(), ".cc", str(include), ("-w",))
+    for place in [] if found is None else found.submodule_search_locations or ():
+        folder = pathlib.Path(place) / "include"
+        if (folder / "xla" / "ffi" / "api" / "ffi.h").exists():
+            return str(folder)
+    pytest.skip("jaxlib is not installed")
+
+
+@pytest.fixture(scope="session")
+def xla(build: Build, include: str) -> ctypes.CDLL:
+    """Handlers that were compiled with the headers of jaxlib, registered by their names."""
+    library = build((HERE / "xla_handlers.cc").read_text(), ".cc", include, ("-w",))
     names = "scaled split attributes fails throws throws_number later services unavailable newer"
     for name in names.split():
         symbol = getattr(library, name)

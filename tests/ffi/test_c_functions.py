@@ -143,6 +143,10 @@ def test_types_are_compared_where_they_are_known(library):
 def test_wrong_use_is_refused(library):
     with pytest.raises(errors.ArgumentError, match="not the address of a function"):
         c_function("twice", same_type)
+    named = {"name": "named_of_test", "arguments": lambda x, out: (x, out, x.size)}
+    c_function(library.twice, same_type, **named)
+    with pytest.raises(errors.ArgumentError, match="c_function: another function has this name"):
+        c_function(library.twice, same_type, name="named_of_test")
     with pytest.raises(errors.ArgumentError, match="one rule"):
         c_function(library.twice, same_type, jvp=same_type, vjp=same_type)
     with pytest.raises(errors.ArgumentError, match="unknown vmap method"):

@@ -121,3 +121,19 @@ def test_cuda_c_without_nvrtc(monkeypatch):
                       name="k")  # fmt: skip
     with pytest.raises(errors.UnavailableError, match="CUDA C needs NVIDIA's compiler NVRTC"):
         f()
+
+
+@pytest.mark.skipif(gpu_code._nvrtc() is None, reason="NVRTC is not installed")
+def test_cuda_c(gpu):
+    text = """
+    extern "C" __global__ void scaled(const float* x, float* y, const long long* unused) {}
+    extern "C" __global__ void add(const float* x, float* y, long long n) {
+      long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;
+      if (i < n) y[i] = x[i] + 1;
+    }
+    """
+    keywords = {"operands": "x", "language": "cuda"}
+    f = functrax.code(text, {"y": lambda x: x}, name="add", **keywords)
+    np.testing.assert_array_equal(np.asarray(functrax.jit(f)(X)), X + 1)
+    with pytest.raises(errors.CompilerError, match="NVRTC does not take wrong"):
+        functrax.code("nothing", {"y": lambda x: x}, name="wrong", **keywords)(X)

@@ -255,6 +255,54 @@ def test_derivatives():
     np.testing.assert_allclose(both_ways(functrax.grad(lambda x: square(x).sum()), X), 2 * X)
 
 
+def test_structures_have_the_layout_of_the_interface(build, include):
+    """Sizes, and where members are, by both headers."""
+    pairs = {
+        "frame": "CallFrame", "buffer": "Buffer", "values": "Args", "attributes": "Attrs",
+        "string": "ByteSpan", "scalar": "Scalar", "array": "Array", "api": "Api",
+        "version": "Api_Version", "about": "Metadata", "about_extension": "Metadata_Extension",
+        "type_info": "TypeInfo", "type_id": "TypeId", "extension": "Extension_Base",
+        "new_error": "Error_Create_Args", "error_message": "Error_GetMessage_Args",
+        "old_error": "Error_Destroy_Args", "new_type": "Type_Register_Args",
+        "context_data": "ExecutionContext_Get_Args", "state": "State_Set_Args",
+        "stream": "Stream_Get_Args", "new_memory": "DeviceMemory_Allocate_Args",
+        "old_memory": "DeviceMemory_Free_Args", "task": "ThreadPool_Schedule_Args",
+        "threads": "ThreadPool_NumThreads_Args", "future_args": "Future_SetError_Args",
+        "run": "RunId_Get_Args", "device": "DeviceOrdinal_Get_Args",
+    }  # fmt: skip
+    members = {
+        ("frame", "context"): "ctx", ("frame", "stage"): "stage", ("frame", "arguments"): "args",
+        ("frame", "results"): "rets", ("frame", "attributes"): "attrs",
+        ("frame", "future"): "future",
+        ("buffer", "data"): "data", ("buffer", "rank"): "rank", ("buffer", "dims"): "dims",
+        ("attributes", "names"): "names", ("attributes", "values"): "attrs",
+        ("state", "id"): "type_id", ("state", "state"): "state", ("new_memory", "data"): "data",
+        ("about", "version"): "api_version", ("about", "traits"): "traits",
+        ("about", "state"): "state_type_id", ("device", "ordinal"): "device_ordinal",
+        ("new_type", "id"): "type_id", ("new_type", "info"): "type_info",
+    }  # fmt: skip
+    functions = {
+        "new_error": "Error_Create", "error_message": "Error_GetMessage",
+        "free_error": "Error_Destroy", "register_handler": "Handler_Register",
+        "stream": "Stream_Get", "register_type": "Type_Register",
+        "context_data": "ExecutionContext_Get", "set_state": "State_Set", "get_state": "State_Get",
+        "allocate": "DeviceMemory_Allocate", "deallocate": "DeviceMemory_Free",
+        "schedule": "ThreadPool_Schedule", "threads": "ThreadPool_NumThreads",
+        "new_future": "Future_Create", "finish_future": "Future_SetAvailable",
+        "fail_future": "Future_SetError", "run": "RunId_Get", "device": "DeviceOrdinal_Get",
+    }  # fmt: skip
+    lines = ["#include <functrax/ffi.h>", '#include "xla/ffi/api/c_api.h"']
+    for ours, theirs in pairs.items():
+        lines.append(f"static_assert(sizeof(functrax_ffi_{ours}) == sizeof(XLA_FFI_{theirs}));")
+    members |= {("api", ours): f"XLA_FFI_{theirs}" for ours, theirs in functions.items()}
+    for (structure, ours), theirs in members.items():
+        here = f"offsetof(functrax_ffi_{structure}, {ours})"
+        lines.append(f"static_assert({here} == offsetof(XLA_FFI_{pairs[structure]}, {theirs}));")
+    for ours, theirs in (("BF16", "BF16"), ("C128", "C128"), ("F8E8M0FNU", "F8E8M0FNU")):
+        lines.append(f"static_assert(FUNCTRAX_FFI_{ours} == (int)XLA_FFI_DataType_{theirs});")
+    build("\n".join(lines), ".cc", include, ("-w", f"-I{functrax.ffi.include_dir()}"))
+
+
 def test_text_of_programs_reads_back():
     jaxpr = functrax.make_jaxpr(lambda x: scaled(x, 2.5) + 1)(X)
     text = str(jaxpr)

@@ -51,9 +51,9 @@ def foreign_launches(
     copies = [CopyInstruction(inputs[k], outputs[j]) for k, j in shared]
     copied = {k for k, _ in shared}
     read = tuple([slot for k, slot in enumerate(inputs) if k not in copied])
-    name, code = eqn.primitive.name, LaunchCode(caller, ((0, made),))
+    code = LaunchCode(caller, ((0, made),))
     launch = Launch(
-        caller.address, name, read, outputs, (made.address,), 1, UNKNOWN_COST, owner=code,
+        caller.address, found.name, read, outputs, (made.address,), 1, UNKNOWN_COST, owner=code,
         foreign=found.name,
     )  # fmt: skip
     return [*copies, launch]

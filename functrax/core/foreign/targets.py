@@ -103,11 +103,12 @@ def platform_name(platform: str) -> str:
     return PLATFORMS.get(lower, lower)
 
 
-def register(target: ForeignTarget, replaces: bool) -> None:
+def register(target: ForeignTarget, what: str, replaces: bool = False) -> None:
     """Make a target known.
 
     Args:
       target: without a place.
+      what: the function that does, for errors.
       replaces: whether there may be another one of its name.
 
     Raises:
@@ -118,16 +119,16 @@ def register(target: ForeignTarget, replaces: bool) -> None:
         before = _targets.get(key)
         place = 0 if before is None else before.place
         if before is not None and not replaces:
-            if (before.convention, before.stages) == (target.convention, target.stages):
+            if _what_runs(before) == _what_runs(target):
                 return
             raise ArgumentError(
-                "register_ffi_target: another function has this name",
+                f"{what}: another function has this name",
                 got=f"{target.name!r} for {target.platform}",
-                fix="another name; or replace=True, and programs call the new one from now on",
+                fix="another name; or register_ffi_target(..., replace=True) for a new handler",
             )
         if before is not None and before.convention != target.convention:
             raise ArgumentError(
-                "register_ffi_target: a target keeps its convention",
+                f"{what}: a target keeps its convention",
                 got=f"{target.name!r}, so far {before.convention}, now {target.convention}",
                 fix="another name",
             )
@@ -137,6 +138,11 @@ def register(target: ForeignTarget, replaces: bool) -> None:
         _targets[key] = replace(target, place=place)
         if before is not None:
             _kept.append(before)  # a thread may be in it
+
+
+def _what_runs(target: ForeignTarget) -> tuple[Any, ...]:
+    """What decides what a call of a target does."""
+    return target.convention, target.stages, target.arguments, target.has_status
 
 
 _kept: Final[list[ForeignTarget]] = []

@@ -225,21 +225,29 @@ class Assembly:
     # ---- what is no kernel --------------------------------------------------------------------
 
     def _host_call(self, eqn: Eqn) -> None:
-        """Functions of libraries, or else a call of the reference."""
-        from functrax.backends.libraries.calls import library_launches  # which few programs need
-
+        """Functions of libraries or of the user's own, or else a call of the reference."""
         name = eqn.params["name"] if eqn.primitive is contraction else eqn.primitive.name
         inputs, outputs = self._operands(eqn.invars), self._results(eqn)
-        launches: Sequence[Instruction] | None = (
-            None  # whose functions read and write memory of the host
-        )
-        if not target().warp or eqn.primitive.is_foreign:
-            launches = library_launches(self.builder, eqn, inputs, outputs)
+        launches = self._functions(eqn, inputs, outputs)
         if launches is None:
             into = eqn.primitive.reference_into is not None
             function = _writing_call(eqn) if into else _reference_call(eqn)
             launches = [HostCall(function, name, inputs, outputs, into)]
         self._add(eqn, launches, inputs, outputs)
+
+    def _functions(
+        self, eqn: Eqn, inputs: tuple[int, ...], outputs: tuple[int, ...]
+    ) -> Sequence[Instruction] | None:
+        """Launches of functions that are there already; modules that few programs need."""
+        if eqn.primitive.is_foreign:
+            from functrax.backends.libraries.foreign_calls import foreign_launches
+
+            return foreign_launches(eqn, inputs, outputs)
+        if target().warp:  # libraries read and write memory of the host
+            return None
+        from functrax.backends.libraries.calls import library_launches
+
+        return library_launches(self.builder, eqn, inputs, outputs)
 
     def _same(self, eqn: Eqn) -> None:
         """Results that are the operands."""

@@ -1,5 +1,4 @@
-"""Equations that library functions compute: linear algebra, Fourier transforms, sorting, and those
-that functions of the user's own do (``foreign_calls.py``).
+"""Equations that library functions compute: linear algebra, Fourier transforms, sorting.
 
 An equation enters, with the slots of its operands and results; launches leave, or None where the
 NumPy reference is to be called instead: for empty arrays, and in a process that lacks a function
@@ -10,11 +9,11 @@ Start at :func:`library_launches`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Final
 
 from functrax.backends.executables.library_functions import own_function
-from functrax.backends.executables.program import Instruction, Launch
+from functrax.backends.executables.program import Launch
 from functrax.backends.executables.program_builder import ProgramBuilder
 from functrax.backends.libraries import linear_algebra_calls, ordering_calls
 from functrax.backends.libraries.fourier_calls import fft
@@ -47,7 +46,7 @@ def gives_other_bits(eqn: Eqn) -> bool:
 
 def library_launches(
     builder: ProgramBuilder, eqn: Eqn, inputs: tuple[int, ...], outputs: tuple[int, ...]
-) -> Sequence[Instruction] | None:
+) -> list[Launch] | None:
     """Launches that compute an equation; None where there are none.
 
     Args:
@@ -56,10 +55,6 @@ def library_launches(
       inputs: the slots of its operands.
       outputs: the slots of its results.
     """
-    if eqn.primitive.is_foreign:
-        from functrax.backends.libraries.foreign_calls import foreign_launches  # for few programs
-
-        return foreign_launches(eqn, inputs, outputs)
     rule = _RULES.get(eqn.primitive)
     if rule is None or own_function("call_loop") is None:
         return None

@@ -41,6 +41,7 @@ _CPP_HEAD: Final = """#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <exception>
 #include <functrax/ffi.h>
 """
 
@@ -141,13 +142,27 @@ def handler_text(form: Form) -> str:
         "    return functrax_ffi_metadata(functrax_frame);",
         "  }",
         *fetched,
-        f"  functrax_error = functrax_body({', '.join(['functrax_frame', *given])});",
+        *_guarded(
+            f"functrax_error = functrax_body({', '.join(['functrax_frame', *given])});", is_c
+        ),
         "  if (functrax_error) return functrax_error;",
         *after,
         "  return NULL;",
         "}",
     ]
     return "\n".join(lines) + "\n"
+
+
+def _guarded(statement: str, is_c: bool) -> list[str]:
+    """A statement whose exceptions are errors."""
+    if is_c:
+        return [f"  {statement}"]
+    return [
+        f"  try {{ {statement} }}",
+        "  catch (const std::exception& functrax_exception) {",
+        "    FAIL(functrax_exception.what());",
+        "  }",
+    ]
 
 
 def _fetched(x: ArrayForm, kind: str, number: int, element: str) -> list[str]:

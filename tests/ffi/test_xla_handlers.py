@@ -11,6 +11,7 @@ import pytest
 import functrax
 import functrax.numpy as jnp
 from functrax import errors
+from functrax.core import native
 from functrax.core.foreign import targets
 from functrax.core.foreign.attributes import normal
 from functrax.core.foreign.calls import call
@@ -96,6 +97,7 @@ def test_decoding_errors_are_errors():
         functrax.jit(lambda x: no_attribute(x, x, factor=np.float32(1)))(X)
 
 
+@pytest.mark.skipif(native.extension is None, reason="ctypes knows no exceptions of C++")
 @pytest.mark.parametrize(
     ("target", "message"),
     [("xla_throws", "thrown in C.."), ("xla_throws_number", "no std::exception")],

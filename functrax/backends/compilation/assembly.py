@@ -238,7 +238,7 @@ class Assembly:
     def _functions(
         self, eqn: Eqn, inputs: tuple[int, ...], outputs: tuple[int, ...]
     ) -> Sequence[Instruction] | None:
-        """Launches of functions that are there already; modules that few programs need."""
+        """Calls of functions that are there already; modules that few programs need."""
         if eqn.primitive.is_foreign:
             from functrax.backends.libraries.foreign_calls import foreign_launches
 

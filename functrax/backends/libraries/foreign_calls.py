@@ -9,10 +9,14 @@ Start at :func:`foreign_launches`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from functrax.backends.executables.library_functions import own_function
 from functrax.backends.executables.program import (
     UNKNOWN_COST,
     CopyInstruction,
+    HostCall,
     Instruction,
     Launch,
 )
@@ -21,14 +25,14 @@ from functrax.backends.targets import target
 from functrax.core.errors.typed import UnavailableError
 from functrax.core.foreign import targets
 from functrax.core.foreign.attributes import plain
-from functrax.core.foreign.calls import call
+from functrax.core.foreign.calls import BoundCall, call
 from functrax.core.ir.jaxpr import Eqn
 
 
 def foreign_launches(
     eqn: Eqn, inputs: tuple[int, ...], outputs: tuple[int, ...]
-) -> list[Instruction] | None:
-    """What runs an equation; None without the extension.
+) -> list[Instruction]:
+    """What runs an equation; without the extension that is a call of Python.
 
     Args:
       eqn: the equation.
@@ -42,21 +46,30 @@ def foreign_launches(
     if target().warp:
         return _gpu_launch(eqn, inputs, outputs)
     found = targets.find(params["target"], "cpu", eqn.source)
-    caller = own_function("foreign_call")
-    if caller is None:
-        return None
     in_avals, out_avals = ([x.aval for x in xs] for xs in (eqn.invars, eqn.outvars))
     shared = params["shared"]
     made = call(found, in_avals, out_avals, shared, params["attributes"], eqn.source)
     copies = [CopyInstruction(inputs[k], outputs[j]) for k, j in shared]
     copied = {k for k, _ in shared}
     read = tuple([slot for k, slot in enumerate(inputs) if k not in copied])
+    caller = own_function("foreign_call")
+    if caller is None:
+        return [*copies, HostCall(_in_python(made), found.name, read, outputs, into=True)]
     code = LaunchCode(caller, ((0, made),))
     launch = Launch(
         caller.address, found.name, read, outputs, (made.address,), 1, UNKNOWN_COST, owner=code,
         foreign=found.name,
     )  # fmt: skip
     return [*copies, launch]
+
+
+def _in_python(made: BoundCall) -> Callable[..., None]:
+    """A call as a function of NumPy arrays."""
+
+    def run(*arrays: Any) -> None:
+        made.run([x.ctypes.data for x in arrays])
+
+    return run
 
 
 def _gpu_launch(eqn: Eqn, inputs: tuple[int, ...], outputs: tuple[int, ...]) -> list[Instruction]:

@@ -13,10 +13,11 @@ import itertools
 import threading
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from functrax.core.foreign.attributes import ARRAY, DICTIONARY, SCALAR
 from functrax.core.foreign.descriptions import MOST_NUMBERS, MOST_WORDS, Description
+from functrax.core.foreign.targets import target_of
 from functrax.core.process.locks import new_lock
 
 _POINTER, _SIZE, _I32, _I64 = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int32, ctypes.c_int64
@@ -79,6 +80,8 @@ _Task: Any = _structure(("context", _POINTER), ("task", _POINTER), ("data", _POI
 _Count: Any = _structure(("context", _POINTER), ("count", ctypes.POINTER(_I64)))
 _FutureArgs: Any = _structure(("future", _POINTER), ("error", _POINTER))
 _Number: Any = _structure(("context", _POINTER), ("number", _I64))
+
+_Stages: TypeAlias = tuple[int, int, int, int]
 
 _Handler: Final = ctypes.CFUNCTYPE(_POINTER, _POINTER)
 _Destroy: Final = ctypes.CFUNCTYPE(None, _POINTER)
@@ -315,46 +318,51 @@ class PythonCall:
     def __init__(self, description: Description) -> None:
         self._of = description
         self._attributes = _AttributeMemory(description.attributes)
-        self._instances: dict[tuple[int, ...], _State] = {}
+        self._instances: dict[_Stages, _State] = {}
         self._making = new_lock()
 
     def __del__(self) -> None:
         for state in self._instances.values():
             state.free()
 
+    def _stages(self) -> _Stages:
+        """The functions of the target, which may have been registered again."""
+        target = self._of.target
+        return (target_of(target.name, target.platform) or target).stages
+
     def check(self) -> None:
         """Nothing: :meth:`run` raises."""
 
     def run(self, addresses: Sequence[int]) -> None:
         """Run it on arrays at these addresses."""
-        x = self._of
+        x, stages = self._of, self._stages()
         places = [addresses[place] for _, _, place in x.arrays]
         if x.target.convention == "plain":
-            self._plain(addresses)
+            self._plain(addresses, stages[EXECUTE])
         elif x.target.convention == "untyped":
-            self._untyped(places)
+            self._untyped(places, stages[EXECUTE])
         else:
-            self._frame(places)
+            self._frame(places, stages)
 
-    def _plain(self, addresses: Sequence[int]) -> None:
+    def _plain(self, addresses: Sequence[int], function_address: int) -> None:
         words = [addresses[value] if placed else value for placed, value in self._of.words]
         words += [0] * (MOST_WORDS - len(words))
         numbers = [*self._of.numbers, *[0.0] * (MOST_NUMBERS - len(self._of.numbers))]
         types: list[Any] = [*[_I64] * MOST_WORDS, *[ctypes.c_double] * MOST_NUMBERS]
-        function = ctypes.CFUNCTYPE(_I32, *types)(self._of.target.stages[EXECUTE])
+        function = ctypes.CFUNCTYPE(_I32, *types)(function_address)
         status = function(*words, *numbers)
         if self._of.target.has_status and status:
             self._of.report(2, f"the function returned {status}")
 
-    def _untyped(self, places: Sequence[int]) -> None:
+    def _untyped(self, places: Sequence[int], function_address: int) -> None:
         count = self._of.num_operands
         arguments = (_POINTER * max(count, 1))(*places[:count])
         results = (_POINTER * max(len(places) - count, 1))(*places[count:])
-        function = ctypes.CFUNCTYPE(None, _POINTER, _POINTER)(self._of.target.stages[EXECUTE])
+        function = ctypes.CFUNCTYPE(None, _POINTER, _POINTER)(function_address)
         one = len(places) - count == 1
         function(places[count] if one else ctypes.addressof(results), ctypes.addressof(arguments))
 
-    def _frame(self, places: Sequence[int]) -> None:
+    def _frame(self, places: Sequence[int], stages: _Stages) -> None:
         x = self._of
         kept: list[Any] = []
         buffers = []
@@ -368,16 +376,16 @@ class PythonCall:
         context = frame.context = next(_numbers)
         _contexts[context] = states
         try:
-            if x.target.stages[INSTANTIATE]:
-                states[INSTANTIATE] = self._instance(x.target.stages)
+            if stages[INSTANTIATE]:
+                states[INSTANTIATE] = self._instance(stages)
             for stage in (PREPARE, INITIALIZE, EXECUTE):
-                self._stage(frame, stage)
+                self._stage(frame, stage, stages[stage])
         finally:
             del _contexts[context]
             states[PREPARE].free()
             states[INITIALIZE].free()
 
-    def _instance(self, stages: tuple[int, ...]) -> _State:
+    def _instance(self, stages: _Stages) -> _State:
         with self._making:
             if stages not in self._instances:
                 state = _State()
@@ -385,14 +393,13 @@ class PythonCall:
                 context = frame.context = next(_numbers)
                 _contexts[context] = {INSTANTIATE: state}
                 try:
-                    self._stage(frame, INSTANTIATE)
+                    self._stage(frame, INSTANTIATE, stages[INSTANTIATE])
                 finally:
                     del _contexts[context]
                 self._instances[stages] = state
             return self._instances[stages]
 
-    def _stage(self, frame: Any, stage: int) -> None:
-        address = self._of.target.stages[stage]
+    def _stage(self, frame: Any, stage: int, address: int) -> None:
         if not address:
             return
         frame.stage, frame.future = stage, None

@@ -20,7 +20,7 @@ from functrax.core.process.locks import new_lock
 from functrax.core.records import record
 from functrax.core.types import dtypes
 from functrax.ffi.calling import ffi_call
-from functrax.ffi.code_text import SYMBOL, ArrayForm, Form, handler_text
+from functrax.ffi.code_text import SYMBOL, ArrayForm, CodeForm, handler_text
 from functrax.ffi.compilers import compiled
 from functrax.ffi.gpu_code import kernel_of
 from functrax.ffi.registration import pycapsule, register_ffi_target
@@ -268,7 +268,7 @@ class _Piece:
                 ]
             )
 
-        form = Form(
+        form = CodeForm(
             self.language,
             self.headers,
             self.source,

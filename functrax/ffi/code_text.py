@@ -1,6 +1,6 @@
 """The handler around a piece of C or C++: named arrays, attributes and counts for its text.
 
-A :class:`Form` enters, which has names and types without sizes; the text of a handler of
+A :class:`CodeForm` enters, which has names and types without sizes; the text of a handler of
 ``functrax/ffi.h`` leaves, whose function is :data:`SYMBOL`.
 
 Start at :func:`handler_text`.
@@ -64,7 +64,7 @@ class ArrayForm:
 
 
 @record
-class Form:
+class CodeForm:
     """What a piece of code is compiled for.
 
     Args:
@@ -94,7 +94,7 @@ def c_type(dtype: DType, language: str) -> str:
     return _C.get(dtype.name, "uint8_t")
 
 
-def handler_text(form: Form) -> str:
+def handler_text(form: CodeForm) -> str:
     """The text of the handler."""
     is_c = form.language == "c"
     only = "restrict" if is_c else "__restrict__"

@@ -57,6 +57,8 @@ _TYPES: Final = {
     "AxisName": "name",
     "Programs": "tuple[program, ...]",
     "FlatCallback": "function",
+    "Attributes": "attributes",
+    "Shared": "tuple[tuple[int, int], ...]",
     "CustomVJP": "rule",
 }
 _SCHEMA: Final = re.compile(

@@ -41,6 +41,7 @@ MODULES: Final = sources(
         "functrax.transforms.control.while_loop": "while",
         "functrax.transforms.operations.checkpoint_name": "name",
         "functrax.transforms.operations.user_checks": "check",
+        "functrax.transforms.user_rules.custom_vmap": "custom_vmap_call",
     }
 )
 

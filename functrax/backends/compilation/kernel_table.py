@@ -16,6 +16,7 @@ from functrax.backends.compilation.codegen import GroupCode, group_code, made_to
 from functrax.backends.compile_log import found
 from functrax.backends.device import current_device
 from functrax.backends.kernels.refusal import Refusal
+from functrax.backends.machine_code.kernel_jit import kept_texts
 from functrax.backends.passes.groups import Group, fused, parts_of
 from functrax.backends.targets import target
 from functrax.core.ir.jaxpr import Eqn, Jaxpr, Literal
@@ -83,7 +84,7 @@ class KernelTable:
         known: dict[Any, Any]
         if isinstance(eqn.primitive, Group):
             known = eqn.params["jaxpr"].memo
-            how = (current_device().name, options.strict, options.strict_tiles)
+            how = (current_device().name, options.strict, options.strict_tiles, kept_texts())
             key: Hashable = (
                 eqn.primitive,
                 *how,

@@ -21,6 +21,7 @@ from typing import Final
 
 from functrax.backends import targets
 from functrax.backends.machine_code.llvm_bindings import Library, folder, library_file
+from functrax.backends.targets import Target
 from functrax.core.process.locks import around_fork, new_lock
 
 #: How well instructions are selected and scheduled; no passes run before that.
@@ -99,17 +100,19 @@ left_out: Final = _LeftOut()
 
 
 class CodeGenerator:
-    """The target machines of a process, which are all alike.
+    """Target machines that are all alike.
 
     Args:
+      wanted: what they make code for.
+
+    Attributes:
       cpu: the name of the processor, as LLVM knows it.
       features: its instruction sets, as LLVM sees them.
       version: of LLVM.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, wanted: Target) -> None:
         self._llvm = Library(library_file())
-        wanted = targets.host()
         self._system = wanted.triple
         self._llvm.initialize(all_kinds=bool(self._system))
         cpu, features = self._llvm.host()
@@ -166,7 +169,25 @@ def generator() -> CodeGenerator:
 
 @cache
 def _generator() -> CodeGenerator:
-    return CodeGenerator()
+    return CodeGenerator(targets.host())
+
+
+_others: Final[dict[tuple[str, str], CodeGenerator]] = {}
+
+
+def generator_for(wanted: Target) -> CodeGenerator:
+    """The one for a target, which may be of another architecture.
+
+    Raises:
+      ImportError: if llvmlite is not installed.
+    """
+    if not wanted.cpu:
+        return generator()
+    key = wanted.cpu, wanted.triple
+    with left_out, _only_one:
+        if key not in _others:
+            _others[key] = CodeGenerator(wanted)
+        return _others[key]
 
 
 @cache

@@ -6,7 +6,8 @@ functrax itself (:mod:`functrax.backends.machine_code.object_loader`), so a proc
 of its kernels on disk does not load LLVM.
 
 A kernel is asked for with :func:`request`, and waited for when its address is needed.  In a block
-:func:`side_by_side`, other threads compile what has been asked for meanwhile.
+:func:`side_by_side`, other threads compile what has been asked for meanwhile.  In a block
+:func:`texts_kept` nothing is compiled: programs that leave the process keep the texts.
 
 Start at :func:`request`.
 """
@@ -149,8 +150,45 @@ class NewRequest:
         return self._done
 
 
-#: A kernel's machine code, there or still to be made.
-Request: TypeAlias = CompiledCode | NewRequest
+@record(eq=False)
+class KernelText:
+    """A kernel of a program that leaves the process: its text, which is not compiled here.
+
+    Args:
+      text: a module with one function, which others may call.
+      name: for people.
+    """
+
+    text: str
+    name: str
+
+    @property
+    def compiled(self) -> KernelText:
+        """Itself: nothing is made of it here."""
+        return self
+
+    @property
+    def address(self) -> int:
+        """A number that no other text has that is alive; nothing is there."""
+        return id(self)
+
+
+class KernelTexts:
+    """The texts of a program that leaves the process, each once."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, KernelText] = {}
+
+    def kept(self, text: str, name: str) -> KernelText:
+        """A text among them."""
+        found = self._known.get(text)
+        if found is None:
+            found = self._known[text] = KernelText(text, name)
+        return found
+
+
+#: A kernel's machine code, there or still to be made, or its text alone.
+Request: TypeAlias = CompiledCode | NewRequest | KernelText
 
 
 def make_all(requests: Sequence[NewRequest]) -> None:
@@ -186,9 +224,10 @@ def _make_together(requests: Sequence[NewRequest]) -> None:
 
 
 class _Open(threading.local):
-    """The threads that help this one."""
+    """The threads that help this one, and what keeps its texts."""
 
     workers: Workers[NewRequest] | None = None
+    texts: KernelTexts | None = None
 
 
 _open: Final = _Open()
@@ -198,7 +237,7 @@ _open: Final = _Open()
 def side_by_side() -> Iterator[None]:
     """Let other threads compile what is asked for in this block; at its end all of it is made."""
     threads = default_num_threads() if options.compile_threads else 1
-    if threads == 1 or _open.workers is not None:
+    if threads == 1 or _open.workers is not None or _open.texts is not None:
         yield
         return
     workers = _open.workers = Workers(threads, make_all)
@@ -209,6 +248,21 @@ def side_by_side() -> Iterator[None]:
         finally:
             _open.workers = None
             workers.cancel()
+
+
+@contextmanager
+def texts_kept() -> Iterator[None]:
+    """A block in which this thread keeps the texts of kernels instead of compiling them."""
+    before, _open.texts = _open.texts, KernelTexts()
+    try:
+        yield
+    finally:
+        _open.texts = before
+
+
+def kept_texts() -> KernelTexts | None:
+    """What keeps the texts of this thread; None where kernels are compiled."""
+    return _open.texts
 
 
 class Machine:
@@ -328,4 +382,5 @@ def machine() -> Machine:
 
 def request(text: str, name: str = "") -> Request:
     """The machine code of a kernel's text, compiled the first time, now or later."""
-    return machine().request(text, name)
+    texts = _open.texts
+    return machine().request(text, name) if texts is None else texts.kept(text, name)

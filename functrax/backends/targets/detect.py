@@ -24,6 +24,7 @@ from typing import Final, Protocol, cast
 from functrax.backends import targets
 from functrax.backends.targets.facts import SECOND_CACHE, Facts, Target
 from functrax.core.errors.typed import ArgumentError
+from functrax.core.records import replace
 
 #: Lines of /proc/cpuinfo that tell processors apart; the others change from one moment to the next.
 _IDENTITY: Final = frozenset(
@@ -60,11 +61,15 @@ class Folder(Protocol):
     Attributes:
       FLAGS: the lines of what the system tells that name instruction sets.  An emulator may show
         those of the machine below it.
+      TRIPLE: LLVM's name for the architecture and the system that object files are made for.
+      LEAST: LLVM's name for the processor that has what all of them have.
       KINDS: kinds of its processors that code can be made for, by the names that LLVM has for them,
         and what of the system's flags tells that a processor is one.
     """
 
     FLAGS: tuple[str, ...]
+    TRIPLE: str
+    LEAST: str
     KINDS: Mapping[str, frozenset[str]]
 
     def target(self, facts: Facts) -> Target:
@@ -112,6 +117,34 @@ def limited(facts: Facts, kind: str) -> Facts:
             fix=f"one of {', '.join(possible)}" if possible else "leave it empty",
         )
     return Facts(facts.machine, f"{facts.machine}\n{kind}", flags, kind=kind)
+
+
+def named(name: str) -> Target:
+    """The target of an architecture or of a kind of processors, whatever this machine is.
+
+    Args:
+      name: ``"x86-64-v4"`` and the others that ``FUNCTRAX_CPU`` may be; or an architecture, as
+        systems call it (``"x86_64"``, ``"aarch64"``), for what all of its processors have.
+
+    Raises:
+      ArgumentError: there is none of that name.
+    """
+    known = []
+    for machines in targets.FOLDERS.values():
+        folder = _folder(machines[0]) if machines else None
+        if folder is None:
+            continue
+        known += [*machines, *folder.KINDS]
+        if name in machines or name in folder.KINDS:
+            kind = folder.LEAST if name in machines else name
+            flags = folder.KINDS.get(name, frozenset())
+            facts = Facts(machines[0], f"{machines[0]}\n{kind}", flags, kind=kind)
+            return replace(folder.target(facts), cpu=kind, triple=folder.TRIPLE)
+    raise ArgumentError(
+        "target: code is not made ahead of time for this kind of processor",
+        got=repr(name),
+        fix=f"one of {', '.join(known)}",
+    )
 
 
 def _folder(machine: str) -> Folder | None:

@@ -109,11 +109,14 @@ class FloatEnvironment:
       nbytes: how long a ``fenv_t`` is.
       place: where the word is that says so.
       flushes: its bits that do.
+      functions: LLVM IR of two functions, which read and write the register with these bits:
+        ``i64 @float_mode()`` and ``void @set_float_mode(i64)``.
     """
 
     nbytes: int
     place: int
     flushes: int
+    functions: str
 
 
 @record

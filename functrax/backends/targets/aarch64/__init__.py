@@ -15,6 +15,8 @@ from functrax.backends.targets.facts import Facts, Target
 from functrax.core.records import replace
 
 FLAGS: Final = ("Features",)
+#: LLVM's names of the system that object files are made for, and of the least processor.
+TRIPLE, LEAST = "aarch64-unknown-linux-gnu", "generic"
 KINDS: Final[Mapping[str, frozenset[str]]] = {}
 
 NEON: Final = Target("AArch64 with NEON", folder=__name__, registers=32)

@@ -18,6 +18,17 @@ from functrax.backends.targets.dialect import (
     signed,
 )
 
+_FPCR: Final = """
+define internal i64 @float_mode() nounwind {
+  %mode = call i64 @llvm.aarch64.get.fpcr()
+  ret i64 %mode
+}
+define internal void @set_float_mode(i64 %mode) nounwind {
+  call void @llvm.aarch64.set.fpcr(i64 %mode)
+  ret void
+}
+"""
+
 
 def _page(word: int, here: int, there: int) -> int:
     field = signed((there >> 12) - (here >> 12), 21)
@@ -72,5 +83,5 @@ DIALECT: Final = Dialect(
         stub=_stub,
     ),
     announces=True,
-    floats=FloatEnvironment(nbytes=8, place=0, flushes=1 << 24),  # FPCR.FZ
+    floats=FloatEnvironment(nbytes=8, place=0, flushes=1 << 24, functions=_FPCR),  # FZ
 )

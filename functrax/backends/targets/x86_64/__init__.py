@@ -16,6 +16,8 @@ from functrax.backends.targets.facts import Facts, Target
 from functrax.core.records import record, replace
 
 FLAGS: Final = ("flags", "machdep.cpu.features", "machdep.cpu.leaf7_features")
+#: LLVM's names of the system that object files are made for, and of the least processor.
+TRIPLE, LEAST = "x86_64-unknown-linux-gnu", "x86-64"
 #: What 64-byte vectors of all element types need.
 _AVX512: Final = frozenset(("avx512f", "avx512bw", "avx512dq", "avx512vl"))
 _V2: Final = frozenset(("ssse3", "sse4_1", "sse4_2", "popcnt"))

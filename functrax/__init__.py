@@ -163,6 +163,7 @@ if TYPE_CHECKING:
         stages as stages,
         test_util as test_util,
     )
+    from functrax.ahead_of_time import aot as aot
     from functrax.backends.sharding.array_places import Shard as Shard
     from functrax.backends.sharding.assembling import (
         make_array_from_callback as make_array_from_callback,
@@ -255,6 +256,7 @@ else:
             "steps": "functrax.transforms.staging.steps",
             **_sources(
                 {
+                    "functrax.ahead_of_time": "aot",
                     "functrax.backends.sharding.array_places": "Shard",
                     "functrax.backends.sharding.hosts": (
                         "copy_to_host_async host_count host_id host_ids print_environment_info "

@@ -1,0 +1,331 @@
+"""The driver: a program's instructions as one function of LLVM IR.
+
+A :class:`~functrax.backends.executables.program.RuntimeProgram` enters, whose launches own texts of
+kernels; the text of a function leaves that does what ``backends/runtime/executor.py`` does with it.
+The addresses of slots are values; loops and branches are blocks, and the programs inside them are
+written where they run.  Arrays between kernels lie in a workspace that the caller gives.
+
+Start at :meth:`Driver.program`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from functrax.ahead_of_time.constants import Constants
+from functrax.ahead_of_time.debug_lines import DebugLines, Mark
+from functrax.ahead_of_time.kernel_functions import KernelFunctions
+from functrax.ahead_of_time.run_functions import RunFunctions
+from functrax.ahead_of_time.writer import FunctionText
+from functrax.backends.executables.memory_plan import workspace
+from functrax.backends.executables.program import (
+    CondInstruction,
+    CopyInstruction,
+    HostCall,
+    Instruction,
+    Launch,
+    LoopInstruction,
+    RuntimeProgram,
+    ScanInstruction,
+    Slot,
+    WhileInstruction,
+    first_carry,
+)
+from functrax.backends.executables.program_inputs import adapter
+from functrax.backends.targets import Target
+from functrax.core.errors.source import SourceLine
+
+#: Addresses of a program's slots, as values.
+Frame = dict[int, str]
+
+
+class Driver:
+    """Writes the function that runs a program.
+
+    Args:
+      f: the function.
+      kernels: the functions of the module.
+      constants: its constants.
+      target: what it is for.
+      lines: the user's line of each instruction.
+      debug: writes them down.
+      mark: the function's.
+    """
+
+    def __init__(
+        self,
+        f: FunctionText,
+        kernels: KernelFunctions,
+        constants: Constants,
+        target: Target,
+        lines: Mapping[Instruction, SourceLine],
+        debug: DebugLines,
+        mark: Mark | None,
+    ) -> None:
+        self.f, self.constants = f, constants
+        self._lines, self._debug, self._mark = lines, debug, mark
+        self.runs = RunFunctions(kernels, constants, lines)
+        self._wake_ns = target.wake_ns
+        self._addresses = 0  # how many a launch has at most
+        self._buffers = f.fresh()
+
+    def finish(self) -> None:
+        """Give the launches memory for addresses; when all is written."""
+        self.f.reserve(self._buffers, f"[{self._addresses} x ptr]")
+
+    # ---- programs -------------------------------------------------------------------------------
+
+    def prepared(self, program: RuntimeProgram, arena: str, inputs: Sequence[str]) -> Frame:
+        """The addresses of what stays where it is, and of the first inputs."""
+        frame: Frame = {}
+        for n, slot in enumerate(program.slots):
+            if slot.value is not None:
+                frame[n] = self.constants.array(slot.value)
+            elif slot.offset >= 0:
+                frame[n] = self.f.offset(arena, slot.offset)
+        frame.update(zip(program.inputs, inputs))
+        return frame
+
+    def program(self, program: RuntimeProgram, frame: Frame, arena: str) -> None:
+        """Run a program whose inputs and outputs have got their addresses."""
+        for n, slot in enumerate(program.slots):
+            if slot.shares >= 0:
+                frame[n] = frame[slot.shares]
+        for step in program.steps:
+            run = program.instructions[step.start : step.stop]
+            place = max(program.workspaces[step.start], 0)
+            self._at(self._lines.get(run[0]))
+            if len(run) > 1:
+                self._launches([x for x in run if isinstance(x, Launch)], frame)
+            else:
+                self._instruction(run[0], program.slots, frame, arena, place)
+
+    def inner(self, program: RuntimeProgram, frame: Frame, arena: str, to: Sequence[str]) -> None:
+        """Run a program inside an instruction; its results go to some addresses."""
+        slots = program.slots
+        for n, slot in enumerate(program.outputs):
+            if slots[slot].kind == "output" and slots[slot].number == n:
+                frame[slot] = to[n]
+        self.program(program, frame, arena)
+        for n, slot in enumerate(program.outputs):
+            self.copy(to[n], frame[slot], slots[slot].nbytes)
+
+    def copy(self, to: str, source: str, nbytes: int) -> None:
+        """Copy bytes, which are at another place or at the same."""
+        if to != source and nbytes:
+            self.f.call(f"@copy(ptr {to}, ptr {source}, i64 {nbytes})")
+
+    def _at(self, line: SourceLine | None) -> None:
+        if self._mark is not None:
+            self.f.place = f", !dbg {self._debug.place(self._mark, line)}"
+
+    def _instruction(
+        self, x: Instruction, slots: Sequence[Slot], frame: Frame, arena: str, place: int
+    ) -> None:
+        match x:
+            case Launch():
+                self._launches([x], frame)
+            case CopyInstruction():
+                self.copy(frame[x.target], frame[x.source], slots[x.source].nbytes)
+            case CondInstruction():
+                self._cond(x, slots, frame, self.f.offset(arena, place))
+            case WhileInstruction() | ScanInstruction():
+                _Loop(self, x, slots, frame, self.f.offset(arena, place)).write()
+            case HostCall():
+                self._known(x, slots, frame)
+
+    def _known(self, x: HostCall, slots: Sequence[Slot], frame: Frame) -> None:
+        """What a function of Python makes of arrays without elements and of constants."""
+        inputs, outputs = (
+            [np.empty(slots[n].shape, slots[n].dtype) for n in some]
+            for some in (x.inputs, x.outputs)
+        )
+        given = [y if (z := slots[n].value) is None else z for n, y in zip(x.inputs, inputs)]
+        adapter(x)(given, outputs)
+        for n, value in zip(x.outputs, outputs, strict=True):
+            self.copy(frame[n], self.constants.array(value), value.nbytes)
+
+    # ---- launches -------------------------------------------------------------------------------
+
+    def _launches(self, run: Sequence[Launch], frame: Frame) -> None:
+        """Launches whose units threads may share at once."""
+        run = [x for x in run if x.units > 0]
+        first, places = 0, list[int]()
+        for x in run:
+            self._store(first, "null")
+            for n, slot in enumerate((*x.inputs, *x.outputs)):
+                begin = x.begins[n] if x.begins else 0
+                self._store(first + 1 + n, self.f.offset(frame[slot], begin))
+            places.append(first + 1)
+            first += 1 + len(x.inputs) + len(x.outputs)
+        self._addresses = max(self._addresses, first)
+        cost = sum(max(x.cost, 1) for x in run)
+        if not run:
+            return
+        if len(run) == 1:
+            (x,) = run
+            function, numbers = self.runs.launched(x)
+            units, grain = x.units, x.grain
+        else:
+            function, numbers = self.runs.together(run, [8 * (n - 1) for n in places]), "null"
+            units, grain = cost, 1
+        buffers = self.f.offset(self._buffers, 8)
+        given = f"ptr {buffers}, ptr {numbers}, "
+        if cost < self._wake_ns or units <= grain:
+            self.f.call(f"{function}({given}i64 0, i64 {units})")
+            return
+        self.f.call(
+            f"@shared(ptr %threads, ptr {function}, {given}i64 {units}, i64 {grain}, i64 {cost})"
+        )
+
+    def _store(self, n: int, address: str) -> None:
+        self.f.line(f"store ptr {address}, ptr {self.f.offset(self._buffers, 8 * n)}")
+
+    # ---- branches -------------------------------------------------------------------------------
+
+    def _cond(self, x: CondInstruction, slots: Sequence[Slot], frame: Frame, place: str) -> None:
+        f, dtype = self.f, slots[x.index].dtype
+        bits = 8 * dtype.itemsize
+        index = f.value(f"load i{bits}, ptr {frame[x.index]}")
+        if bits < 64:
+            index = f.value(f"{'zext' if dtype.kind in 'bu' else 'sext'} i{bits} {index} to i64")
+        last = len(x.branches) - 1
+        kind = "u" if dtype.kind in "bu" else "s"
+        if kind == "s":
+            index = f.value(f"call i64 @llvm.smax.i64(i64 {index}, i64 0)")
+        index = f.value(f"call i64 @llvm.{kind}min.i64(i64 {index}, i64 {last})")
+        blocks, after = [f.label() for _ in x.branches], f.label()
+        cases = " ".join(f"i64 {n}, label %{block}" for n, block in enumerate(blocks[:-1]))
+        f.line(f"switch i64 {index}, label %{blocks[-1]} [ {cases} ]")
+        for branch, block in zip(x.branches, blocks, strict=True):
+            f.begin(block)
+            inside = self.prepared(branch, place, [frame[s] for s in x.operands])
+            self.inner(branch, inside, place, [frame[s] for s in x.outputs])
+            f.go(after)
+        f.begin(after)
+
+
+class _Loop:
+    """A loop: where the parts of its carry are, and where they go next; see ``executor.py``."""
+
+    def __init__(
+        self, driver: Driver, x: LoopInstruction, slots: Sequence[Slot], frame: Frame, place: str
+    ) -> None:
+        self._d, self._f, self._x = driver, driver.f, x
+        self._slots, self._frame = slots, frame
+        space = workspace(x, slots)
+        self._sizes = [slots[s].nbytes for s in x.carry]
+        self._arena = self._f.offset(place, space.arena)
+        self._cell = self._f.offset(place, max(space.cell, 0))
+        self._in_place = [second < 0 for second in space.carry]
+        self._first = [frame[s] for s in x.outputs[: len(x.carry)]]
+        self._second = [
+            a if second < 0 else self._f.offset(place, second)
+            for a, second in zip(self._first, space.carry, strict=True)
+        ]
+        self._now = [frame[s] for s in x.carry]
+
+    def write(self) -> None:
+        """The loop to its end."""
+        for k, in_place in enumerate(self._in_place):
+            if in_place:
+                self._move(k, self._first[k])
+        if isinstance(self._x, WhileInstruction):
+            self._while(self._x)
+        else:
+            self._scan(self._x)
+        for k, place in enumerate(self._first):
+            self._move(k, place)
+
+    def _move(self, k: int, target: str) -> None:
+        self._d.copy(target, self._now[k], self._sizes[k])
+        self._now[k] = target
+
+    def _moving(self) -> list[int]:
+        """The parts of the carry that are at different places in turn."""
+        return [k for k, in_place in enumerate(self._in_place) if not in_place]
+
+    def _while(self, x: WhileInstruction) -> None:
+        f, d, frame = self._f, self._d, self._frame
+        test = d.prepared(x.cond, self._arena, [frame[s] for s in x.cond_consts])
+        body = d.prepared(x.body, self._arena, [frame[s] for s in x.body_consts])
+        before, head, inside, after = f.block, f.label(), f.label(), f.label()
+        f.go(head)
+        f.begin(head)
+        phis = {k: f.open_phi(self._now[k], before) for k in self._moving()}
+        for k, (name, _) in phis.items():
+            self._now[k] = name
+        carried = list(self._now)
+        test.update(zip(x.cond.inputs[len(x.cond_consts) :], self._now))
+        d.inner(x.cond, test, self._arena, [self._cell])
+        goes_on = f.value(f"load i8, ptr {self._cell}")
+        more = f.value(f"icmp ne i8 {goes_on}, 0")
+        f.branch(more, inside, after)
+        f.begin(inside)
+        targets = list(self._first)
+        for k in phis:
+            same = f.value(f"icmp eq ptr {self._now[k]}, {self._first[k]}")
+            targets[k] = f.value(f"select i1 {same}, ptr {self._second[k]}, ptr {self._first[k]}")
+        self._step(body, targets)
+        for k, (_, number) in phis.items():
+            f.close_phi(number, targets[k])
+        f.go(head)
+        f.begin(after)
+        self._now = carried
+
+    def _scan(self, x: ScanInstruction) -> None:
+        """Run the body, such that the last time writes the carry to its place."""
+        f, d, frame, slots, count = self._f, self._d, self._frame, self._slots, x.length
+        if count == 0:
+            return
+        body = d.prepared(x.body, self._arena, [frame[s] for s in x.consts])
+        moving = self._moving()
+        if count % 2:
+            for k in moving:
+                self._leave_first(k)
+        before, head, after = f.block, f.label(), f.label()
+        f.go(head)
+        f.begin(head)
+        t, counted = f.open_phi("0", before, "i64")
+        ends = [self._first, self._second] if count % 2 else [self._second, self._first]
+        now = {k: f.open_phi(self._now[k], before) for k in moving}
+        next_ = {k: f.open_phi(ends[0][k], before) for k in moving}
+        other = {k: f.open_phi(ends[1][k], before) for k in moving}
+        targets = list(self._first)
+        for k in moving:
+            self._now[k], targets[k] = now[k][0], next_[k][0]
+        element = f.value(f"sub i64 {count - 1}, {t}") if x.reverse else t
+        rows = []
+        for s in (*x.xs, *x.outputs[len(x.carry) :]):
+            size = slots[s].nbytes // count
+            rows.append(
+                f.offset(frame[s], f.value(f"mul i64 {element}, {size}")) if size else frame[s]
+            )
+        body.update(zip(x.body.inputs[first_carry(x) + len(x.carry) :], rows))
+        self._step(body, [*targets, *rows[len(x.xs) :]])
+        following = f.value(f"add i64 {t}, 1")
+        more = f.value(f"icmp slt i64 {following}, {count}")
+        f.close_phi(counted, following)
+        for k in moving:
+            f.close_phi(now[k][1], targets[k])
+            f.close_phi(next_[k][1], other[k][0])
+            f.close_phi(other[k][1], targets[k])
+        f.branch(more, head, after)
+        f.begin(after)
+
+    def _leave_first(self, k: int) -> None:
+        """A part of the carry leaves the place of its result, which the first round writes."""
+        f, size = self._f, self._sizes[k]
+        source = self._now[k]
+        same = f.value(f"icmp eq ptr {source}, {self._first[k]}")
+        with f.when(same):
+            self._d.copy(self._second[k], source, size)
+        self._now[k] = f.value(f"select i1 {same}, ptr {self._second[k]}, ptr {source}")
+
+    def _step(self, inside: Frame, targets: list[str]) -> None:
+        body, begin = self._x.body, first_carry(self._x)
+        inside.update(zip(body.inputs[begin:], self._now))
+        self._d.inner(body, inside, self._arena, targets)
+        self._now = targets[: len(self._now)]

@@ -1,0 +1,233 @@
+"""The functions that callers of a program see, as LLVM IR.
+
+    int NAME(const void *argument..., void *result..., void *workspace, const void *threads)
+    int NAME_call(const void **arguments, void **results, const int64_t *sizes, void *workspace,
+                  const void *threads)
+    size_t NAME_workspace_bytes(void)
+    const char *NAME_error_text(int code)
+    const char *NAME_description(void)
+
+``NAME_call`` looks at what it gets, lets the thread flush subnormal numbers or not, as the program
+was compiled, and calls the driver.
+
+Start at :func:`entry_functions`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from functrax.ahead_of_time.arguments import Argument
+from functrax.ahead_of_time.constants import Constants
+from functrax.ahead_of_time.writer import FunctionText
+from functrax.backends.executables.memory_plan import ALIGNMENT
+from functrax.backends.targets.dialect import FloatEnvironment
+
+#: Kinds of errors, by their numbers, as the header has them.
+ERRORS: Final = {
+    0: ("OK", "no error"),
+    1: ("NULL_ARGUMENT", "an argument is a null pointer"),
+    2: ("MISALIGNED_ARGUMENT", "the address of an argument is not a multiple of its alignment"),
+    3: ("NULL_RESULT", "the place of a result is a null pointer"),
+    4: ("MISALIGNED_RESULT", "the place of a result is not a multiple of its alignment"),
+    5: ("NULL_WORKSPACE", "the program needs a workspace and got a null pointer"),
+    6: ("MISALIGNED_WORKSPACE", f"the workspace does not begin at a multiple of {ALIGNMENT}"),
+}
+#: What an error's kind leaves of its code is the number of the argument or of the result.
+INDEX_SHIFT: Final = 8
+
+_COPY: Final = """
+define internal void @copy(ptr %to, ptr %source, i64 %nbytes) nounwind {
+  %same = icmp eq ptr %to, %source
+  br i1 %same, label %end, label %copies
+copies:
+  call void @llvm.memcpy.p0.p0.i64(ptr %to, ptr %source, i64 %nbytes, i1 false)
+  br label %end
+end:
+  ret void
+}"""
+#: Units that threads share, if the caller has any.  What a thread does is a `task`.
+_SHARED: Final = """
+define internal void @shared(ptr %threads, ptr %kernel, ptr %buffers, ptr %numbers, i64 %units,
+                             i64 %grain, i64 %cost) nounwind {
+  %task = alloca [3 x ptr]
+  %alone = icmp eq ptr %threads, null
+  br i1 %alone, label %one, label %several
+one:
+  call void %kernel(ptr %buffers, ptr %numbers, i64 0, i64 %units)
+  ret void
+several:
+  store ptr %kernel, ptr %task
+  %second = getelementptr ptr, ptr %task, i64 1
+  store ptr %buffers, ptr %second
+  %third = getelementptr ptr, ptr %task, i64 2
+  store ptr %numbers, ptr %third
+  %pool = load ptr, ptr %threads
+  %place = getelementptr ptr, ptr %threads, i64 1
+  %run = load ptr, ptr %place
+  call void %run(ptr %pool, ptr @task, ptr %task, i64 %units, i64 %grain, i64 %cost)
+  ret void
+}
+define internal void @task(ptr %task, i64 %begin, i64 %end) nounwind {
+  %kernel = load ptr, ptr %task
+  %second = getelementptr ptr, ptr %task, i64 1
+  %buffers = load ptr, ptr %second
+  %third = getelementptr ptr, ptr %task, i64 2
+  %numbers = load ptr, ptr %third
+  %before = call i64 @enter()
+  call void %kernel(ptr %buffers, ptr %numbers, i64 %begin, i64 %end)
+  call void @leave(i64 %before)
+  ret void
+}"""
+_NO_MODE: Final = """
+define internal i64 @enter() nounwind {
+  ret i64 0
+}
+define internal void @leave(i64 %before) nounwind {
+  ret void
+}"""
+_MODE: Final = """
+define internal i64 @wanted(i64 %before) nounwind {{
+  {wanted}
+  ret i64 %mode
+}}
+define internal i64 @enter() nounwind {{
+  %before = call i64 @float_mode()
+  %mode = call i64 @wanted(i64 %before)
+  %same = icmp eq i64 %before, %mode
+  br i1 %same, label %end, label %changes
+changes:
+  call void @set_float_mode(i64 %mode)
+  br label %end
+end:
+  ret i64 %before
+}}
+define internal void @leave(i64 %before) nounwind {{
+  %mode = call i64 @wanted(i64 %before)
+  %same = icmp eq i64 %before, %mode
+  br i1 %same, label %end, label %changes
+changes:
+  call void @set_float_mode(i64 %before)
+  br label %end
+end:
+  ret void
+}}"""
+
+
+def helpers(flushes: bool, floats: FloatEnvironment | None) -> list[str]:
+    """The functions that drivers call.
+
+    Args:
+      flushes: whether threads flush subnormal numbers to zero while they run the program.
+      floats: how they are told; None where that is not known, and they never do.
+    """
+    if floats is None:
+        return [_COPY, _SHARED, _NO_MODE]
+    some = floats.flushes
+    wanted = f"%mode = or i64 %before, {some}" if flushes else f"%mode = and i64 %before, {~some}"
+    return [_COPY, _SHARED, floats.functions, _MODE.format(wanted=wanted)]
+
+
+def entry_functions(
+    name: str,
+    arguments: Sequence[Argument],
+    results: Sequence[Argument],
+    nbytes: int,
+    description: str,
+    constants: Constants,
+) -> list[str]:
+    """The functions that callers see.
+
+    Args:
+      name: of the program.
+      arguments: what it takes.
+      results: what it gives.
+      nbytes: of its workspace.
+      description: what ``NAME_description`` gives.
+      constants: of the module.
+    """
+    return [
+        _checked_call(name, arguments, results, nbytes),
+        _typed_call(name, len(arguments), len(results)),
+        f"define i64 @{name}_workspace_bytes() nounwind {{\n  ret i64 {nbytes}\n}}",
+        _error_text(name, constants),
+        f"define ptr @{name}_description() nounwind {{\n"
+        f"  ret ptr {constants.text(description)}\n}}",
+    ]
+
+
+def _typed_call(name: str, arguments: int, results: int) -> str:
+    """The function with a parameter for each argument and result."""
+    counts = {"a": arguments, "r": results}
+    names = [f"%{kind}{n}" for kind, count in counts.items() for n in range(count)]
+    given = ", ".join([f"ptr {x}" for x in (*names, "%workspace", "%threads")])
+    f = FunctionText(f"define i32 @{name}({given}) nounwind")
+    for kind, count in counts.items():
+        f.reserve(f"%{kind}", f"[{count} x ptr]")
+        for n in range(count):
+            f.line(f"store ptr %{kind}{n}, ptr {f.offset(f'%{kind}', 8 * n)}")
+    rest = "ptr null, ptr %workspace, ptr %threads"
+    code = f.value(f"call i32 @{name}_call(ptr %a, ptr %r, {rest})")
+    f.line(f"ret i32 {code}")
+    return f.text()
+
+
+def _checked_call(
+    name: str, arguments: Sequence[Argument], results: Sequence[Argument], nbytes: int
+) -> str:
+    """The function that looks at all addresses, and runs the program."""
+    f = FunctionText(
+        f"define i32 @{name}_call(ptr %arguments, ptr %results, ptr %sizes, ptr %workspace, "
+        "ptr %threads) nounwind"
+    )
+    found: list[tuple[str, int]] = []  # conditions that are wrong, with their codes
+    for array, kind, args in (("%arguments", 1, arguments), ("%results", 3, results)):
+        for n, x in enumerate(args):
+            if x.nbytes:
+                pointer = f.value(f"load ptr, ptr {f.offset(array, 8 * n)}")
+                found += _conditions(f, pointer, x.alignment, kind, n << INDEX_SHIFT)
+    if nbytes:
+        found += _conditions(f, "%workspace", ALIGNMENT, 5, 0)
+    runs, wrong = f.label(), f.label()
+    some = "false"
+    for condition, _ in found:
+        some = f.value(f"or i1 {some}, {condition}")
+    f.branch(some, wrong, runs)
+    f.begin(wrong)
+    code = "0"
+    for condition, number in reversed(found):
+        code = f.value(f"select i1 {condition}, i32 {number}, i32 {code}")
+    f.line(f"ret i32 {code}")
+    f.begin(runs)
+    before = f.value("call i64 @enter()")
+    f.call("@run(ptr %arguments, ptr %results, ptr %workspace, ptr %threads)")
+    f.call(f"@leave(i64 {before})")
+    f.line("ret i32 0")
+    return f.text()
+
+
+def _conditions(
+    f: FunctionText, pointer: str, alignment: int, kind: int, index: int
+) -> list[tuple[str, int]]:
+    found = [(f.value(f"icmp eq ptr {pointer}, null"), kind | index)]
+    if alignment > 1:
+        number = f.value(f"ptrtoint ptr {pointer} to i64")
+        rest = f.value(f"and i64 {number}, {alignment - 1}")
+        found.append((f.value(f"icmp ne i64 {rest}, 0"), kind + 1 | index))
+    return found
+
+
+def _error_text(name: str, constants: Constants) -> str:
+    f = FunctionText(f"define ptr @{name}_error_text(i32 %code) nounwind")
+    kind = f.value(f"and i32 %code, {(1 << INDEX_SHIFT) - 1}")
+    blocks = {number: f.label() for number in ERRORS}
+    other = f.label()
+    cases = " ".join(f"i32 {number}, label %{block}" for number, block in blocks.items())
+    f.line(f"switch i32 {kind}, label %{other} [ {cases} ]")
+    for number, block in blocks.items():
+        f.begin(block)
+        f.line(f"ret ptr {constants.text(ERRORS[number][1])}")
+    f.begin(other)
+    f.line(f"ret ptr {constants.text('no such error')}")
+    return f.text()

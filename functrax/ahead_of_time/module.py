@@ -1,0 +1,130 @@
+"""One LLVM module of a whole program, and its object file.
+
+Start at :func:`object_module`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from functrax.ahead_of_time.arguments import Argument
+from functrax.ahead_of_time.compiling import lines_of
+from functrax.ahead_of_time.constants import Constants
+from functrax.ahead_of_time.debug_lines import DebugLines
+from functrax.ahead_of_time.driver import Driver, Frame
+from functrax.ahead_of_time.entry import entry_functions, helpers
+from functrax.ahead_of_time.kernel_functions import KernelFunctions
+from functrax.ahead_of_time.writer import FunctionText
+from functrax.backends.compilation.compiler import CompiledProgram
+from functrax.backends.executables.program import RuntimeProgram
+from functrax.core.records import record
+
+
+@record
+class Module:
+    """A module, and what its functions take and give.
+
+    Args:
+      text: LLVM IR.
+      arguments: what the program takes.
+      results: what it gives.
+      workspace: bytes of memory that a call needs besides.
+      flushes: whether subnormal numbers count as zero.
+    """
+
+    text: str
+    arguments: tuple[Argument, ...]
+    results: tuple[Argument, ...]
+    workspace: int
+    flushes: bool
+
+
+def object_module(
+    name: str,
+    compiled: CompiledProgram,
+    values: Sequence[object],
+    arguments: Sequence[Argument],
+    results: Sequence[Argument],
+    debug: bool,
+) -> Module:
+    """The module of a compiled program.
+
+    Args:
+      name: of its functions.
+      compiled: the compiler's record.
+      values: the first inputs of the program, arrays that the function closes over.
+      arguments: the other inputs.
+      results: the results.
+      debug: whether the users' lines are in it.
+    """
+    program, target = compiled.program, compiled.target
+    results = _sharing(program, results, len(values))
+    lines, constants = DebugLines(name, debug), Constants()
+    kernels = KernelFunctions(lines)
+    mark = lines.function(name, None)
+    head = (
+        "define internal void @run(ptr %arguments, ptr %results, ptr %workspace, ptr %threads) "
+        "nounwind"
+    )
+    f = FunctionText(head if mark is None else f"{head} !dbg {mark.function}")
+    driver = Driver(f, kernels, constants, target, lines_of(compiled), lines, mark)
+    _write(driver, program, [constants.array(x) for x in values])  # type: ignore[arg-type]
+    entries = entry_functions(
+        name, arguments, results, program.arena, description(arguments, results), constants
+    )
+    parts = [
+        *kernels.definitions(),
+        *driver.runs.definitions(),
+        *helpers(program.flushes, target.dialect.floats),
+        f.text(),
+        *entries,
+        *constants.definitions(),
+        *lines.definitions(),
+    ]
+    text = "\n".join(parts) + "\n"
+    flushes = program.flushes and target.dialect.floats is not None
+    return Module(text, tuple(arguments), tuple(results), program.arena, flushes)
+
+
+def _sharing(program: RuntimeProgram, results: Sequence[Argument], consts: int) -> list[Argument]:
+    """The results, with the arguments whose memory they may have."""
+    shares = {j: i - consts for j, i in program.aliases}
+    return [
+        Argument(x.name, x.path, x.shape, x.dtype, max(shares.get(n, -1), -1))
+        for n, x in enumerate(results)
+    ]
+
+
+def _write(driver: Driver, program: RuntimeProgram, values: Sequence[str]) -> None:
+    """The function that runs the whole program."""
+    f = driver.f
+    inputs = [
+        f.value(f"load ptr, ptr {f.offset('%arguments', 8 * n)}")
+        for n in range(len(program.inputs) - len(values))
+    ]
+    outputs = [
+        f.value(f"load ptr, ptr {f.offset('%results', 8 * n)}") for n in range(len(program.outputs))
+    ]
+    frame: Frame = driver.prepared(program, "%workspace", [*values, *inputs])
+    driver.inner(program, frame, "%workspace", outputs)
+    driver.finish()
+    f.line(f"ret void{f.place}")
+
+
+def description(arguments: Sequence[Argument], results: Sequence[Argument]) -> str:
+    """The arguments and the results as JSON, for languages that do not read headers."""
+
+    def shown(x: Argument) -> dict[str, object]:
+        found: dict[str, object] = {
+            "name": x.name,
+            "path": x.path,
+            "dtype": x.dtype.name,
+            "shape": list(x.shape),
+            "bytes": x.nbytes,
+            "alignment": x.alignment,
+        }
+        return found if x.shares < 0 else found | {"shares": x.shares}
+
+    both = {"arguments": arguments, "results": results}
+    return json.dumps({key: [shown(x) for x in some] for key, some in both.items()})

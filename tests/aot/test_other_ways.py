@@ -1,0 +1,135 @@
+"""What is compiled ahead of time from C++, from CMake, from Rust, and on other processors."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import functrax
+from functrax.backends.targets import target
+from functrax.backends.targets.x86_64 import KINDS
+from functrax.core.options.config import Override
+from tests.aot.building import HERE, STRICT, Folder, need, run
+from tests.aot.programs import PROGRAMS
+
+ROOT = HERE.parents[1]
+CROSS, EMULATOR = "aarch64-linux-gnu-gcc", "qemu-aarch64"
+OTHERS = ("slopes", "wgan_step", "lstm", "newton", "ode", "chosen", "nested", "kinds", "products")
+
+
+@need("g++")
+@pytest.mark.parametrize("compiler", ["g++", pytest.param("clang++", marks=need("clang++"))])
+def test_wrapper(compiler: str, tmp_path: Path) -> None:
+    folder = Folder(tmp_path, "slopes")
+    options = ("-std=c++17", "-Wall", "-Wextra", "-Werror", "-pedantic", "-fsanitize=address")
+    built = folder.build(
+        compiler, *options, '-DHEADER_OF_CPP="slopes.hpp"', source=HERE / "wrapper.cpp"
+    )
+    assert run(built, folder.data).splitlines() == [
+        "1",
+        "out_1_b2: an array of shape [4] is needed, and it has 32 elements",
+        "params_w1: an array of shape [16,32] is needed, and it has shape [32,16]",
+    ]
+
+
+@pytest.mark.slow
+@need("cmake", "gcc", "ld")
+@pytest.mark.parametrize("kind", ["object", "static", "shared"])
+def test_cmake(kind: str, tmp_path: Path) -> None:
+    folder = Folder(tmp_path / "program", "newton", kind=kind)
+    source = tmp_path / "source"
+    source.mkdir()
+    (source / "CMakeLists.txt").write_text(
+        f"""
+        cmake_minimum_required(VERSION 3.18)
+        project(caller C)
+        find_package(Threads REQUIRED)
+        find_package(newton 1.0 REQUIRED CONFIG)
+        add_executable(caller {HERE / "call.c"})
+        target_compile_definitions(caller PRIVATE HEADER="newton.h" NAME=newton)
+        target_link_libraries(caller newton::newton Threads::Threads)
+        """
+    )
+    build = tmp_path / "build"
+    run("cmake", "-S", source, "-B", build, f"-Dnewton_DIR={folder.path}")
+    run("cmake", "--build", build)
+    folder.call(build / "caller", threads=2, calls=3)
+
+
+def kinds_of_this() -> list[str]:
+    """Kinds of processors that this one is."""
+    return [kind for kind, needed in KINDS.items() if needed <= target().flags]
+
+
+@pytest.mark.slow
+@need("gcc")
+@pytest.mark.parametrize("kind", kinds_of_this())
+def test_bits_of_jit_on_lesser_processors(kind: str, tmp_path: Path) -> None:
+    code = """
+import sys
+from pathlib import Path
+from tests.aot.building import STRICT, Folder
+kind, path, *names = sys.argv[1:]
+for name in names:
+    folder = Folder(Path(path) / name, name, target=kind)
+    folder.call(folder.build("gcc", *STRICT), threads=2, calls=3)
+"""
+    names = list(OTHERS)
+    if kind == "x86-64-v2":  # whose processors do not convert float16
+        names.remove("kinds")
+    given = [kind, str(tmp_path), *names]
+    environment = {**os.environ, "FUNCTRAX_CPU": kind, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, "-c", code, *given],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+
+
+def emulated(path: Path, name: str) -> None:
+    """Call a program for AArch64, in strict mode, whose bits are those of all machines."""
+    with Override("strict", True):
+        folder = Folder(path, name, target="aarch64")
+        built = folder.build(CROSS, *STRICT, "-static")
+        folder.call(built, threads=2, calls=3, before=[EMULATOR])
+
+
+@need(CROSS, EMULATOR)
+def test_aarch64(tmp_path: Path) -> None:
+    emulated(tmp_path, "slopes")
+
+
+@pytest.mark.slow
+@need(CROSS, EMULATOR)
+@pytest.mark.parametrize("name", OTHERS[1:])
+def test_more_on_aarch64(name: str, tmp_path: Path) -> None:
+    emulated(tmp_path, name)
+
+
+@pytest.mark.slow
+@need(CROSS, EMULATOR)
+def test_subnormals_on_aarch64(tmp_path: Path) -> None:
+    function, arguments = PROGRAMS["tiny"]
+    x = arguments()[0]
+    folder = Folder(tmp_path, "tiny", target="aarch64")
+    wanted = functrax.jit(function)(x)
+    assert float(np.asarray(wanted[0])[0]) == 0.0, "subnormal results are flushed here"
+    folder.call(folder.build(CROSS, *STRICT, "-static"), threads=1, calls=2, before=[EMULATOR])
+
+
+def test_code_for_other_architectures_is_made_anywhere() -> None:
+    function, arguments = PROGRAMS["slopes"]
+    made = functrax.aot(function, *arguments(), target="aarch64", name="f")
+    assert made.object[:4] == b"\x7fELF"
+    assert made.object[18] == 183, "the number of AArch64"
+    if platform.machine() == "x86_64":
+        assert made.for_target(None).object[18] == 62

@@ -8,6 +8,7 @@ Start at :class:`Argument`.
 
 from __future__ import annotations
 
+import ctypes
 import math
 import re
 from collections.abc import Iterable, Sequence
@@ -42,8 +43,8 @@ reinterpret_cast requires restrict return short signed sizeof static static_asse
 static_cast struct switch template this thread_local throw true try typedef typeid typename
 typeof union unsigned using virtual void volatile wchar_t while xor xor_eq
 """
-#: Of C and of C++.
-_KEYWORDS: Final = frozenset(_WORDS.split())
+#: Of C and of C++, and what their headers define.
+_KEYWORDS: Final = frozenset((*_WORDS.split(), "NULL"))
 #: Names that every function has beside its arguments.
 _OWN: Final = ("workspace", "threads", "sizes")
 
@@ -91,6 +92,11 @@ class Argument:
         return self.dtype.alignment
 
     @property
+    def dtype_name(self) -> str:
+        """Its dtype, as NumPy calls it; what has no values is ``float0``."""
+        return "float0" if self.dtype == dtypes.float0 else self.dtype.name
+
+    @property
     def type_text(self) -> str:
         """Its type, for people: ``f32[8,16]``."""
         return ShapedArray(self.shape, self.dtype).str_short()
@@ -99,7 +105,8 @@ class Argument:
 def identifier(text: str) -> str:
     """A name of C for a name of Python: ``params_w_0`` for ``params['w'][0]``."""
     found = re.sub(r"\W+", "_", text, flags=re.ASCII).strip("_") or "x"
-    return f"_{found}" if found[0].isdigit() or found in _KEYWORDS else found
+    is_type = found.endswith("_t") or found.startswith("functrax_")
+    return f"_{found}" if found[0].isdigit() or found in _KEYWORDS or is_type else found
 
 
 def checked_name(name: str) -> str:
@@ -114,18 +121,24 @@ def checked_name(name: str) -> str:
             got=repr(name),
             fix=f"name={identifier(name)!r}",
         )
+    if hasattr(ctypes.CDLL(None), name):
+        raise ArgumentError(
+            "aot: the C library has a function of this name, which would be replaced",
+            got=repr(name),
+            fix=f"name={f'{name}_program'!r}",
+        )
     return name
 
 
 def named(paths: Iterable[str], taken: Sequence[str] = ()) -> list[str]:
     """Names for paths, each of its own and none of those that are taken."""
-    used, found = {*_OWN, *taken}, list[str]()
+    used, found = {x.lower() for x in (*_OWN, *taken)}, list[str]()
     for path in paths:
         plain = name = identifier(path)
         number = 1
-        while name in used:
+        while name.lower() in used:  # macros are of capitals
             number += 1
             name = f"{plain}_{number}"
-        used.add(name)
+        used.add(name.lower())
         found.append(name)
     return found

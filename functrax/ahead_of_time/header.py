@@ -150,7 +150,7 @@ def _table(name: str, what: str, some: Sequence[Argument]) -> str:
             shape = f"{name}_shape_of_{what}_{n}"
             sizes = ", ".join(map(str, x.shape))
             lines.append(f"static const int64_t {shape}[] = {{{sizes}}};")
-        texts = ", ".join(_quoted(y) for y in (x.name, x.path, x.dtype.name))
+        texts = ", ".join(_quoted(y) for y in (x.name, x.path, x.dtype_name))
         numbers = f"{x.elements}, {x.nbytes}, {x.alignment}, {x.shares}"
         rows.append(f"    {{{texts}, {len(x.shape)}, {shape}, {numbers}}},")
     head = f"static const functrax_array {name}_{what}[] = {{"

@@ -119,7 +119,7 @@ def description(arguments: Sequence[Argument], results: Sequence[Argument]) -> s
         found: dict[str, object] = {
             "name": x.name,
             "path": x.path,
-            "dtype": x.dtype.name,
+            "dtype": x.dtype_name,
             "shape": list(x.shape),
             "bytes": x.nbytes,
             "alignment": x.alignment,

@@ -45,7 +45,13 @@ def test_names_of_arguments() -> None:
 def test_names_are_names_of_c() -> None:
     assert identifier("a['b'][0].c") == "a_b_0_c"
     assert [identifier(x) for x in ("int", "0", "é", "")] == ["_int", "_0", "x", "x"]
-    assert named(["x", "x", "workspace", "x_2"], ["x"]) == ["x_2", "x_3", "workspace_2", "x_2_2"]
+    assert [identifier(x) for x in ("NULL", "int8_t", "functrax_task")] == [
+        "_NULL",
+        "_int8_t",
+        "_functrax_task",
+    ]
+    names = named(["x", "X", "Workspace", "x_2"], ["x"])
+    assert names == ["x_2", "X_3", "Workspace_2", "x_2_2"]
 
 
 def test_arguments_by_name() -> None:
@@ -147,6 +153,8 @@ def test_a_callback_without_results_is_refused() -> None:
 def test_wrong_arguments(tmp_path: Path) -> None:
     with pytest.raises(ArgumentError, match="a function of C"):
         functrax.aot(twice, VECTOR, name="no name")
+    with pytest.raises(ArgumentError, match=r"(?s)C library.*try   name='sin_program'"):
+        functrax.aot(jnp.sin, VECTOR)
     with pytest.raises(ArgumentError, match=r"(?s)'pdp-11'.*one of .*aarch64"):
         functrax.aot(twice, VECTOR, target="pdp-11")
     with pytest.raises(ArgumentError, match="one of 'object', 'static', 'shared'"):

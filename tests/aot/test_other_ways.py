@@ -6,7 +6,9 @@ import os
 import platform
 import subprocess
 import sys
+import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +16,7 @@ import pytest
 import functrax
 from functrax.backends.targets import target
 from functrax.backends.targets.x86_64 import KINDS
+from functrax.core import native
 from functrax.core.options.config import Override
 from tests.aot.building import HERE, STRICT, Folder, need, run
 from tests.aot.programs import PROGRAMS
@@ -73,6 +76,7 @@ def kinds_of_this() -> list[str]:
 def test_bits_of_jit_on_lesser_processors(kind: str, tmp_path: Path) -> None:
     code = """
 import sys
+import time
 from pathlib import Path
 from tests.aot.building import STRICT, Folder
 kind, path, *names = sys.argv[1:]
@@ -133,3 +137,33 @@ def test_code_for_other_architectures_is_made_anywhere() -> None:
     assert made.object[18] == 183, "the number of AArch64"
     if platform.machine() == "x86_64":
         assert made.for_target(None).object[18] == 62
+
+
+@pytest.mark.slow
+@need("gcc")
+@pytest.mark.skipif(native.extension is None, reason="the runtime is the one in C++")
+@pytest.mark.parametrize("name", ["loss", "wgan_step", "lstm_slopes", "ode", "products"])
+def test_calls_take_no_longer_than_the_runtimes(name: str, tmp_path: Path) -> None:
+    folder = Folder(tmp_path, name)
+    built = folder.build("gcc", *STRICT, "-O2", source=HERE / "timing.c")
+    function, arguments = PROGRAMS[name]
+    jitted = functrax.jit(function)
+    args = functrax.tree.map(functrax.numpy.asarray, arguments())
+    functrax.block_until_ready(jitted(*args))
+    runtime: Any = native.extension
+    threads = runtime.num_threads()
+    runtime.set_num_threads(1)
+    try:
+        here, there = [], []
+        for _ in range(4):  # in turns
+            there.append(float(run(built, folder.data, "1", "300")))
+            end = time.monotonic() + 0.3
+            while time.monotonic() < end:
+                begin = time.thread_time_ns()
+                for _ in range(10):
+                    results = jitted(*args)
+                functrax.block_until_ready(results)
+                here.append((time.thread_time_ns() - begin) / 10)
+    finally:
+        runtime.set_num_threads(threads)
+    assert min(there) <= 1.1 * min(here)

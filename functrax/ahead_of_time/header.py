@@ -79,11 +79,18 @@ def common_file(name: str) -> str:
     """A file that programs have in common, with its numbers."""
     text = files("functrax.ahead_of_time").joinpath("include", name).read_text(encoding="utf-8")
     errors = [
-        f"  FUNCTRAX_{word} = {number}, /* {what} */" for number, (word, what) in ERRORS.items()
+        f"FUNCTRAX_{word} = {number}, /* {what} */" for number, (word, what) in ERRORS.items()
     ]
-    text = text.replace("@ERRORS@", "\n".join(errors)).replace("@SHIFT@", str(INDEX_SHIFT))
-    text = text.replace("@ALIGNMENT@", str(ALIGNMENT))
-    return text.replace("@WAKE_NS@", str(PORTABLE.wake_ns))
+    text = text.replace("{ VALUE_OF_ERRORS }", "{\n  VALUE_OF_ERRORS\n}")
+    values = {
+        "ERRORS": "\n  ".join(errors),
+        "SHIFT": str(INDEX_SHIFT),
+        "ALIGNMENT": str(ALIGNMENT),
+        "WAKE_NS": str(PORTABLE.wake_ns),
+    }
+    for word, value in values.items():
+        text = text.replace(f"VALUE_OF_{word}", value)
+    return text
 
 
 def header_text(name: str, module: Module, processors: str) -> str:

@@ -49,7 +49,7 @@ class KernelFunctions:
         known = self._names.get(kernel)
         if known is not None:
             return known
-        plain = re.sub(r"\W", "_", kernel.name) or "kernel"
+        plain = re.sub(r"\W", "_", kernel.name, flags=re.ASCII) or "kernel"
         name = f"{plain}.{len(self._names)}"
         self._names[kernel] = name
         for head, text in self._parts(kernel.text):

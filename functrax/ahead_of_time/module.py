@@ -31,6 +31,7 @@ class Module:
       results: what it gives.
       workspace: bytes of memory that a call needs besides.
       flushes: whether subnormal numbers count as zero.
+      constants: the arrays that belong into an object file of it.
     """
 
     text: str
@@ -38,6 +39,7 @@ class Module:
     results: tuple[Argument, ...]
     workspace: int
     flushes: bool
+    constants: Constants
 
 
 def object_module(
@@ -84,7 +86,8 @@ def object_module(
     ]
     text = "\n".join(parts) + "\n"
     flushes = program.flushes and target.dialect.floats is not None
-    return Module(text, tuple(arguments), tuple(results), program.arena, flushes)
+    both = tuple(arguments), tuple(results)
+    return Module(text, *both, program.arena, flushes, constants)
 
 
 def _sharing(program: RuntimeProgram, results: Sequence[Argument], consts: int) -> list[Argument]:

@@ -168,13 +168,14 @@ class AheadOfTime:
 
     @property
     def llvm(self) -> str:
-        """Its code as LLVM IR."""
+        """Its code as LLVM IR; constant arrays are zeros in it."""
         return self._module.text
 
     @cached_property
     def object(self) -> bytes:
         """Its code as an object file (ELF, as Linux has them)."""
-        return generator_for(self._target).object_code(self._module.text)
+        module = self._module
+        return module.constants.filled(generator_for(self._target).object_code(module.text))
 
     @property
     def header(self) -> str:

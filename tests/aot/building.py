@@ -16,7 +16,7 @@ import pytest
 
 import functrax
 from functrax.ahead_of_time import AheadOfTime
-from tests.aot.programs import PROGRAMS
+from tests.aot.programs import PROGRAMS, compiled_results
 
 HERE: Final = Path(__file__).parent
 STRICT: Final = (
@@ -67,8 +67,7 @@ class Folder:
         self.path, self.name = path, name
         self.made: AheadOfTime = functrax.aot(function, *args, name=name, target=target)
         self.code = Path(self.made.write(path, kind=kind)[0])
-        results = functrax.jit(function)(*args)
-        leaves = [np.asarray(x) for x in functrax.tree.leaves((args, results))]
+        leaves = [*map(np.asarray, functrax.tree.leaves(args)), *compiled_results(function, args)]
         self.data = path / f"{name}.bytes"
         self.data.write_bytes(b"".join(x.tobytes() for x in leaves))
 

@@ -19,41 +19,45 @@
 #define JOIN(a, b) a##b
 #define MEMBER(name, member) JOIN(name, member)
 
-enum { kArguments = sizeof MEMBER(NAME, _arguments) / sizeof(functrax_array),
-       kResults = sizeof MEMBER(NAME, _results) / sizeof(functrax_array) };
+enum {
+  kArguments = sizeof MEMBER(NAME, _arguments) / sizeof(functrax_array),
+  kResults = sizeof MEMBER(NAME, _results) / sizeof(functrax_array)
+};
 
-static const functrax_array *const all_arguments = MEMBER(NAME, _arguments);
-static const functrax_array *const all_results = MEMBER(NAME, _results);
+static const functrax_array* const all_arguments = MEMBER(NAME, _arguments);
+static const functrax_array* const all_results = MEMBER(NAME, _results);
 static unsigned char *given[kArguments], *wanted[kResults];
 static int calls;
-static functrax_pool *pool;
+static functrax_pool* pool;
 
 #ifdef COUNTS
 static _Thread_local int inside, allocations;
-extern void *__libc_malloc(size_t), *__libc_calloc(size_t, size_t), *__libc_realloc(void *, size_t);
-extern void *__libc_memalign(size_t, size_t);
-void *malloc(size_t size) { return allocations += inside, __libc_malloc(size); }
-void *calloc(size_t n, size_t size) { return allocations += inside, __libc_calloc(n, size); }
-void *realloc(void *p, size_t size) { return allocations += inside, __libc_realloc(p, size); }
-void *aligned_alloc(size_t a, size_t size) { return allocations += inside, __libc_memalign(a, size); }
+extern void *__libc_malloc(size_t), *__libc_calloc(size_t, size_t), *__libc_realloc(void*, size_t);
+extern void* __libc_memalign(size_t, size_t);
+void* malloc(size_t size) { return allocations += inside, __libc_malloc(size); }
+void* calloc(size_t n, size_t size) { return allocations += inside, __libc_calloc(n, size); }
+void* realloc(void* p, size_t size) { return allocations += inside, __libc_realloc(p, size); }
+void* aligned_alloc(size_t a, size_t size) {
+  return allocations += inside, __libc_memalign(a, size);
+}
 #endif
 
-static void *room(size_t nbytes) {
-  void *memory = aligned_alloc(64, (nbytes + 64) / 64 * 64);
+static void* room(size_t nbytes) {
+  void* memory = aligned_alloc(64, (nbytes + 64) / 64 * 64);
   if (memory == NULL) exit(2);
   return memory;
 }
 
-static void read_all(unsigned char **places, const functrax_array *arrays, int count, FILE *file) {
+static void read_all(unsigned char** places, const functrax_array* arrays, int count, FILE* file) {
   for (int n = 0; n < count; ++n) {
     places[n] = room(arrays[n].bytes);
     if (arrays[n].bytes && fread(places[n], arrays[n].bytes, 1, file) != 1) exit(2);
   }
 }
 
-static void *make_calls(void *unused) {
+static void* make_calls(void* unused) {
   void *arguments[kArguments], *results[kResults], *places[kResults];
-  void *workspace = room(MEMBER(NAME, _workspace_bytes)());
+  void* workspace = room(MEMBER(NAME, _workspace_bytes)());
   const functrax_threads threads = functrax_pool_threads(pool);
   (void)unused;
   for (int n = 0; n < kArguments; ++n) arguments[n] = room(all_arguments[n].bytes);
@@ -68,7 +72,7 @@ static void *make_calls(void *unused) {
 #ifdef COUNTS
     inside = 1;
 #endif
-    const int code = MEMBER(NAME, _call)((const void *const *)arguments, places, NULL, workspace,
+    const int code = MEMBER(NAME, _call)((const void* const*)arguments, places, NULL, workspace,
                                          call % 2 ? &threads : NULL);
 #ifdef COUNTS
     inside = 0;
@@ -94,10 +98,10 @@ static void *make_calls(void *unused) {
   return NULL;
 }
 
-int main(int count, char **words) {
+int main(int count, char** words) {
   pthread_t threads[64];
   if (count != 5) return 2;
-  FILE *file = fopen(words[1], "rb");
+  FILE* file = fopen(words[1], "rb");
   const int several = atoi(words[2]);
   calls = atoi(words[3]);
   pool = functrax_pool_create(atoi(words[4]));

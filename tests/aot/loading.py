@@ -43,13 +43,14 @@ class Loaded:
         self.run: Any = getattr(self.library, f"{made.name}_call")
         self.workspace = aligned(made.workspace)
 
-    def call(self, arguments: Sequence[Any], results: Sequence[Any]) -> int:
-        """What a call of addresses returns."""
+    def call(self, arguments: Sequence[Any], results: Sequence[Any], threads: Any = None) -> int:
+        """What a call of addresses returns; ``threads`` is a ``functrax_threads``."""
         both = [(ctypes.c_void_p * len(some))(*some) for some in (arguments, results)]
         place = self.workspace.ctypes.data if self.made.workspace else None
-        return int(self.run(*both, None, ctypes.c_void_p(place), None))
+        given = None if threads is None else ctypes.byref(threads)
+        return int(self.run(*both, None, ctypes.c_void_p(place), given))
 
-    def __call__(self, *leaves: Any) -> list[np.ndarray[Any, Any]]:
+    def __call__(self, *leaves: Any, threads: Any = None) -> list[np.ndarray[Any, Any]]:
         """The results of arrays, which are the leaves of the arguments."""
         assert len(leaves) == len(self.made.arguments)
         given = [
@@ -58,6 +59,7 @@ class Loaded:
         ]
         assert [x.shape for x in given] == [x.shape for x in self.made.arguments]
         results = [aligned(x.nbytes, 64).view(x.dtype).reshape(x.shape) for x in self.made.results]
-        code = self.call([x.ctypes.data for x in given], [x.ctypes.data for x in results])
+        places = [[x.ctypes.data for x in some] for some in (given, results)]
+        code = self.call(*places, threads)
         assert code == 0, code
         return results

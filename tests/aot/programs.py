@@ -13,6 +13,7 @@ import numpy as np
 import functrax
 import functrax.numpy as jnp
 from functrax import lax
+from functrax.core.options.config import Override
 
 
 def _normal(seed: int, *shapes: tuple[int, ...]) -> list[Any]:
@@ -236,3 +237,15 @@ PROGRAMS: Final[dict[str, tuple[Callable[..., Any], Callable[[], tuple[Any, ...]
     "swapped": (swapped, lambda: (np.arange(4.0, dtype=np.float32), np.ones(4, np.float32))),
     "products": (products, lambda: (_normal(7, (200, 200))[0] / 20,)),
 }
+
+
+def compiled_results(function: Callable[..., Any], args: tuple[Any, ...]) -> list[Any]:
+    """The leaves of what a jitted function gives, compiled, whatever the backend of the tests."""
+    with Override("backend", "llvm"):
+        return [np.asarray(x) for x in functrax.tree.leaves(functrax.jit(function)(*args))]
+
+
+def reference_results(function: Callable[..., Any], args: tuple[Any, ...]) -> list[Any]:
+    """The same by the reference, which defines what programs mean."""
+    with Override("backend", "interp"):
+        return [np.asarray(x) for x in functrax.tree.leaves(functrax.jit(function)(*args))]

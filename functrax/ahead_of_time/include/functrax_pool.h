@@ -25,32 +25,32 @@ extern "C" {
 
 /* Work of fewer nanoseconds is not shared: waking a thread takes some microseconds. */
 #ifndef FUNCTRAX_POOL_WAKE_NS
-#define FUNCTRAX_POOL_WAKE_NS @WAKE_NS@
+#define FUNCTRAX_POOL_WAKE_NS VALUE_OF_WAKE_NS
 #endif
 
 typedef struct functrax_pool {
   pthread_mutex_t use;  /* held by the call whose work it is */
   pthread_mutex_t lock; /* of all that follows */
   pthread_cond_t begin, end;
-  pthread_t *workers;
-  int count;      /* workers, beside the calling thread */
-  int ends;       /* whether they are to end */
-  int64_t round;  /* counts the calls */
-  int wanted;     /* workers that may still join this one */
-  int busy;       /* that have joined and are not done */
+  pthread_t* workers;
+  int count;     /* workers, beside the calling thread */
+  int ends;      /* whether they are to end */
+  int64_t round; /* counts the calls */
+  int wanted;    /* workers that may still join this one */
+  int busy;      /* that have joined and are not done */
   functrax_task task;
-  void *context;
+  void* context;
   int64_t units, size, next;
 } functrax_pool;
 
 /* Does ranges until none is left; called and left with the lock held. */
-static inline void functrax_pool_work(functrax_pool *pool) {
+static inline void functrax_pool_work(functrax_pool* pool) {
   while (pool->next < pool->units) {
     const int64_t begin = pool->next;
     const int64_t rest = pool->units - begin;
     const int64_t end = begin + (rest < pool->size ? rest : pool->size);
     const functrax_task task = pool->task;
-    void *const context = pool->context;
+    void* const context = pool->context;
     pool->next = end;
     pthread_mutex_unlock(&pool->lock);
     task(context, begin, end);
@@ -58,8 +58,8 @@ static inline void functrax_pool_work(functrax_pool *pool) {
   }
 }
 
-static inline void *functrax_pool_worker(void *given) {
-  functrax_pool *pool = (functrax_pool *)given;
+static inline void* functrax_pool_worker(void* given) {
+  functrax_pool* pool = (functrax_pool*)given;
   int64_t seen = 0;
   pthread_mutex_lock(&pool->lock);
   for (;;) {
@@ -78,9 +78,9 @@ static inline void *functrax_pool_worker(void *given) {
   return NULL;
 }
 
-static inline void functrax_pool_run(void *given, functrax_task task, void *context, int64_t units,
+static inline void functrax_pool_run(void* given, functrax_task task, void* context, int64_t units,
                                      int64_t grain, int64_t cost) {
-  functrax_pool *pool = (functrax_pool *)given;
+  functrax_pool* pool = (functrax_pool*)given;
   const int64_t pieces = (units + grain - 1) / grain;
   int64_t threads = cost / FUNCTRAX_POOL_WAKE_NS;
   if (threads < 2) threads = 2;
@@ -110,7 +110,7 @@ static inline void functrax_pool_run(void *given, functrax_task task, void *cont
   pthread_mutex_unlock(&pool->use);
 }
 
-static inline void functrax_pool_destroy(functrax_pool *pool) {
+static inline void functrax_pool_destroy(functrax_pool* pool) {
   int k;
   if (pool == NULL) return;
   pthread_mutex_lock(&pool->lock);
@@ -128,15 +128,15 @@ static inline void functrax_pool_destroy(functrax_pool *pool) {
 
 /* A pool of so many threads, the calling one among them; NULL where there is no memory.  It has
  * fewer where the system gives no more. */
-static inline functrax_pool *functrax_pool_create(int threads) {
-  functrax_pool *pool = (functrax_pool *)calloc(1, sizeof *pool);
+static inline functrax_pool* functrax_pool_create(int threads) {
+  functrax_pool* pool = (functrax_pool*)calloc(1, sizeof *pool);
   const int wanted = threads > 1 ? threads - 1 : 0;
   if (pool == NULL) return NULL;
   pthread_mutex_init(&pool->use, NULL);
   pthread_mutex_init(&pool->lock, NULL);
   pthread_cond_init(&pool->begin, NULL);
   pthread_cond_init(&pool->end, NULL);
-  pool->workers = (pthread_t *)calloc((size_t)wanted + 1, sizeof *pool->workers);
+  pool->workers = (pthread_t*)calloc((size_t)wanted + 1, sizeof *pool->workers);
   if (pool->workers == NULL) {
     functrax_pool_destroy(pool);
     return NULL;
@@ -149,7 +149,7 @@ static inline functrax_pool *functrax_pool_create(int threads) {
 }
 
 /* What calls of programs take. */
-static inline functrax_threads functrax_pool_threads(functrax_pool *pool) {
+static inline functrax_threads functrax_pool_threads(functrax_pool* pool) {
   functrax_threads threads;
   threads.pool = pool;
   threads.run = functrax_pool_run;

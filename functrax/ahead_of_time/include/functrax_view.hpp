@@ -50,7 +50,8 @@ class view {
   using shape_type = std::array<std::int64_t, Rank>;
 
   view(span<T> elements) : elements_(elements) {}
-  view(T* data, const shape_type& shape) : elements_(data, count(shape)), shape_(shape), has_shape_(true) {}
+  view(T* data, const shape_type& shape)
+      : elements_(data, count(shape)), shape_(shape), has_shape_(true) {}
   template <class Container,
             class = std::enable_if_t<std::is_constructible<span<T>, Container&&>::value &&
                                      !std::is_same<std::decay_t<Container>, view>::value &&
@@ -66,10 +67,9 @@ class view {
   T* checked(const char* name, const shape_type& shape) const {
     const bool fits = has_shape_ ? shape_ == shape : elements_.size() == count(shape);
     if (fits) return elements_.data();
-    throw std::invalid_argument(std::string(name) + ": an array of shape " + text(shape) +
-                                " is needed, and it has " +
-                                (has_shape_ ? "shape " + text(shape_)
-                                            : std::to_string(elements_.size()) + " elements"));
+    throw std::invalid_argument(
+        std::string(name) + ": an array of shape " + text(shape) + " is needed, and it has " +
+        (has_shape_ ? "shape " + text(shape_) : std::to_string(elements_.size()) + " elements"));
   }
 
  private:

@@ -33,6 +33,7 @@ ERRORS: Final = {
     4: ("MISALIGNED_RESULT", "the place of a result is not a multiple of its alignment"),
     5: ("NULL_WORKSPACE", "the program needs a workspace and got a null pointer"),
     6: ("MISALIGNED_WORKSPACE", f"the workspace does not begin at a multiple of {ALIGNMENT}"),
+    7: ("FIXED_SIZES", "sizes are given, and the program has none that the caller chooses"),
 }
 #: What an error's kind leaves of its code is the number of the argument or of the result.
 INDEX_SHIFT: Final = 8
@@ -189,6 +190,7 @@ def _checked_call(
                 found += _conditions(f, pointer, x.alignment, kind, n << INDEX_SHIFT)
     if nbytes:
         found += _conditions(f, "%workspace", ALIGNMENT, 5, 0)
+    found.append((f.value("icmp ne ptr %sizes, null"), 7))
     runs, wrong = f.label(), f.label()
     some = "false"
     for condition, _ in found:

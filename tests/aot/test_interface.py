@@ -18,7 +18,7 @@ from functrax.ahead_of_time import AheadOfTime
 from functrax.ahead_of_time.arguments import identifier, named
 from functrax.errors import ArgumentError, ReferenceUseError, UnavailableError
 from tests.aot.building import need, run
-from tests.aot.loading import Loaded, need_linker
+from tests.aot.loading import Loaded, aligned, need_linker
 from tests.aot.programs import loss, perceptron
 
 VECTOR = ShapeDtypeStruct((3,), np.float32)
@@ -98,6 +98,9 @@ def test_codes_of_errors(tmp_path: Path) -> None:
     assert text(99) == b"no such error"
     places = [(ctypes.c_void_p * n)(*some) for n, some in ((2, [x, y]), (1, [out]))]
     assert program.run(*places, None, None, None) == 5
+    memory = aligned(made.workspace)
+    sizes = (ctypes.c_int64 * 1)(64)
+    assert program.run(*places, sizes, ctypes.c_void_p(memory.ctypes.data), None) == 7
 
 
 @need_linker

@@ -18,7 +18,9 @@ from functrax.backends.targets.x86_64 import KINDS
 from functrax.core import native
 from functrax.core.options.config import Override
 from tests.aot.building import HERE, STRICT, Folder, need, run
+from tests.aot.loading import Loaded, need_linker
 from tests.aot.programs import PROGRAMS, compiled_results
+from tests.aot.test_random_programs import same_bits
 
 ROOT = HERE.parents[1]
 CROSS, EMULATOR = "aarch64-linux-gnu-gcc", "qemu-aarch64"
@@ -113,6 +115,24 @@ for name in names:
         check=False,
     )
     assert done.returncode == 0, done.stderr[-3000:]
+
+
+@need_linker
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="it loads code for x86-64")
+def test_strict_bits_are_the_same_where_instructions_are(tmp_path: Path) -> None:
+    function, arguments = PROGRAMS["slopes"]
+    args = arguments()
+    found = dict[str, list[Any]]()
+    with Override("strict", True):
+        for kind in (*kinds_of_this(), "x86_64"):
+            made = functrax.aot(function, *args, name="slopes", target=kind)
+            found[kind] = Loaded(made, tmp_path / kind)(*functrax.tree.leaves(args))
+        if target().has_fma:  # sums of products are rounded once for each product
+            wanted = compiled_results(function, args)
+            for kind in found.keys() - {"x86-64-v2", "x86_64"}:
+                same_bits(found[kind], wanted)
+    if "x86-64-v2" in found:
+        same_bits(found["x86_64"], found["x86-64-v2"])
 
 
 def emulated(path: Path, name: str) -> None:

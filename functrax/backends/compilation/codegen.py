@@ -25,7 +25,7 @@ from functrax.backends.kernels.work import kernel_ns
 from functrax.backends.llvm.emit import Emitted, emit_kernel
 from functrax.backends.loops.strategies.schedule import LeftOut, scheduled_trees
 from functrax.backends.loops.tree import Function
-from functrax.backends.machine_code.code_generator import generator
+from functrax.backends.machine_code.code_generator import generator, generator_for
 from functrax.backends.machine_code.kernel_jit import LaunchCode, Request, request, side_by_side
 from functrax.backends.passes.rewrites import Rewrites
 from functrax.backends.targets import schedule_target, target
@@ -310,7 +310,7 @@ def _assembly(
     if not isinstance(code, list):
         yield "", code.own_ptx
         return
-    yield "", "\n".join(map(generator().assembly, modules(emitted)))
+    yield "", "\n".join(map(generator_for(target()).assembly, modules(emitted)))
 
 
 LOWER: Final = Stage("lower", lambda eqn, _: lower(eqn, _runs))

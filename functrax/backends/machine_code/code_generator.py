@@ -181,7 +181,7 @@ def generator_for(wanted: Target) -> CodeGenerator:
     Raises:
       ImportError: if llvmlite is not installed.
     """
-    if not wanted.cpu:
+    if not wanted.cpu or wanted is targets.host():
         return generator()
     key = wanted.cpu, wanted.triple
     with left_out, _only_one:

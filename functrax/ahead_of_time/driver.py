@@ -2,23 +2,24 @@
 
 A :class:`~functrax.backends.executables.program.RuntimeProgram` enters, whose launches own texts of
 kernels; the text of a function leaves that does what ``backends/runtime/executor.py`` does with it.
-The addresses of slots are values; loops and branches are blocks, and the programs inside them are
-written where they run.  Arrays between kernels lie in a workspace that the caller gives.
+Loops and branches are blocks, and the programs inside them are written where they run.  Arrays
+between kernels lie in a workspace that the caller gives.
 
-Start at :meth:`Driver.program`.
+Start at :meth:`Driver.whole`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 import numpy as np
 
 from functrax.ahead_of_time.constants import Constants
-from functrax.ahead_of_time.debug_lines import DebugLines, Mark
+from functrax.ahead_of_time.debug_lines import DebugLines
 from functrax.ahead_of_time.kernel_functions import KernelFunctions
 from functrax.ahead_of_time.run_functions import RunFunctions
-from functrax.ahead_of_time.writer import FunctionText
+from functrax.ahead_of_time.writer import Address, FunctionText
 from functrax.backends.executables.memory_plan import workspace
 from functrax.backends.executables.program import (
     CondInstruction,
@@ -37,63 +38,112 @@ from functrax.backends.executables.program_inputs import adapter
 from functrax.backends.targets import Target
 from functrax.core.errors.source import SourceLine
 
-#: Addresses of a program's slots, as values.
-Frame = dict[int, str]
+#: Addresses of a program's slots.
+Frame = dict[int, Address]
+
+
+#: LLVM's time grows faster than a function's length, so a function has at most so many launches of
+#: the outermost program.
+_LONGEST: Final = 128
+_PARAMETERS: Final = "ptr %arguments, ptr %results, ptr %workspace, ptr %threads"
 
 
 class Driver:
-    """Writes the function that runs a program.
+    """Writes the function that runs a program, ``@run``, which calls its parts in order.
 
     Args:
-      f: the function.
+      name: of the program.
       kernels: the functions of the module.
       constants: its constants.
       target: what it is for.
       lines: the user's line of each instruction.
       debug: writes them down.
-      mark: the function's.
     """
 
     def __init__(
         self,
-        f: FunctionText,
+        name: str,
         kernels: KernelFunctions,
         constants: Constants,
         target: Target,
         lines: Mapping[Instruction, SourceLine],
         debug: DebugLines,
-        mark: Mark | None,
     ) -> None:
-        self.f, self.constants = f, constants
-        self._lines, self._debug, self._mark = lines, debug, mark
-        self.runs = RunFunctions(kernels, constants, lines)
+        self._name, self.constants = name, constants
+        self._lines, self._debug = lines, debug
+        self._runs = RunFunctions(kernels, constants, lines)
         self._wake_ns = target.wake_ns
-        self._addresses = 0  # how many a launch has at most
-        self._buffers = f.fresh()
+        self._parts: list[str] = []
+        self._begin()
 
-    def finish(self) -> None:
-        """Give the launches memory for addresses; when all is written."""
+    def whole(self, program: RuntimeProgram, values: Sequence[np.ndarray[Any, Any]]) -> None:
+        """Write all that runs a program.
+
+        Args:
+          program: the outermost one.
+          values: its first inputs; the others are arguments.
+        """
+        inputs, outputs = (
+            [Address(array, 8 * n, loads=True) for n in range(count)]
+            for array, count in (
+                ("%arguments", len(program.inputs) - len(values)),
+                ("%results", len(program.outputs)),
+            )
+        )
+        arena = Address("%workspace")
+        constants = [Address(self.constants.array(x)) for x in values]
+        frame = self.prepared(program, arena, [*constants, *inputs])
+        self.inner(program, frame, arena, outputs, outermost=True)
+        self._end()
+
+    def definitions(self) -> list[str]:
+        """The texts of the functions."""
+        calls = [f"  call void @run.{n}({_PARAMETERS})" for n in range(len(self._parts))]
+        head = f"define internal void @run({_PARAMETERS}) nounwind {{"
+        return [
+            *self._runs.definitions(),
+            *self._parts,
+            "\n".join([head, *calls, "  ret void", "}"]),
+        ]
+
+    def _begin(self) -> None:
+        """Begin the next part."""
+        self._mark = self._debug.function(self._name, None)
+        head = f"define internal void @run.{len(self._parts)}({_PARAMETERS}) nounwind"
+        self.f = FunctionText(head if self._mark is None else f"{head} !dbg {self._mark.function}")
+        self._launched = self._addresses = 0  # launches, and how many addresses one has at most
+        self._buffers = self.f.fresh()
+
+    def _end(self) -> None:
+        """End the part."""
         self.f.reserve(self._buffers, f"[{self._addresses} x ptr]")
+        self.f.line(f"ret void{self.f.place}")
+        self._parts.append(self.f.text())
 
     # ---- programs -------------------------------------------------------------------------------
 
-    def prepared(self, program: RuntimeProgram, arena: str, inputs: Sequence[str]) -> Frame:
+    def prepared(self, program: RuntimeProgram, arena: Address, inputs: Sequence[Address]) -> Frame:
         """The addresses of what stays where it is, and of the first inputs."""
         frame: Frame = {}
         for n, slot in enumerate(program.slots):
             if slot.value is not None:
-                frame[n] = self.constants.array(slot.value)
+                frame[n] = Address(self.constants.array(slot.value))
             elif slot.offset >= 0:
-                frame[n] = self.f.offset(arena, slot.offset)
+                frame[n] = arena.plus(slot.offset)
         frame.update(zip(program.inputs, inputs))
         return frame
 
-    def program(self, program: RuntimeProgram, frame: Frame, arena: str) -> None:
+    def program(
+        self, program: RuntimeProgram, frame: Frame, arena: Address, outermost: bool
+    ) -> None:
         """Run a program whose inputs and outputs have got their addresses."""
         for n, slot in enumerate(program.slots):
             if slot.shares >= 0:
                 frame[n] = frame[slot.shares]
         for step in program.steps:
+            if outermost and self._launched >= _LONGEST:
+                self._end()
+                self._begin()
             run = program.instructions[step.start : step.stop]
             place = max(program.workspaces[step.start], 0)
             self._at(self._lines.get(run[0]))
@@ -102,27 +152,35 @@ class Driver:
             else:
                 self._instruction(run[0], program.slots, frame, arena, place)
 
-    def inner(self, program: RuntimeProgram, frame: Frame, arena: str, to: Sequence[str]) -> None:
+    def inner(
+        self,
+        program: RuntimeProgram,
+        frame: Frame,
+        arena: Address,
+        to: Sequence[Address],
+        outermost: bool = False,
+    ) -> None:
         """Run a program inside an instruction; its results go to some addresses."""
         slots = program.slots
         for n, slot in enumerate(program.outputs):
             if slots[slot].kind == "output" and slots[slot].number == n:
                 frame[slot] = to[n]
-        self.program(program, frame, arena)
+        self.program(program, frame, arena, outermost)
         for n, slot in enumerate(program.outputs):
             self.copy(to[n], frame[slot], slots[slot].nbytes)
 
-    def copy(self, to: str, source: str, nbytes: int) -> None:
+    def copy(self, to: Address, source: Address, nbytes: int) -> None:
         """Copy bytes, which are at another place or at the same."""
         if to != source and nbytes:
-            self.f.call(f"@copy(ptr {to}, ptr {source}, i64 {nbytes})")
+            places = f"ptr {self.f.at(to)}, ptr {self.f.at(source)}"
+            self.f.call(f"@copy({places}, i64 {nbytes})")
 
     def _at(self, line: SourceLine | None) -> None:
         if self._mark is not None:
             self.f.place = f", !dbg {self._debug.place(self._mark, line)}"
 
     def _instruction(
-        self, x: Instruction, slots: Sequence[Slot], frame: Frame, arena: str, place: int
+        self, x: Instruction, slots: Sequence[Slot], frame: Frame, arena: Address, place: int
     ) -> None:
         match x:
             case Launch():
@@ -130,9 +188,9 @@ class Driver:
             case CopyInstruction():
                 self.copy(frame[x.target], frame[x.source], slots[x.source].nbytes)
             case CondInstruction():
-                self._cond(x, slots, frame, self.f.offset(arena, place))
+                self._cond(x, slots, frame, arena.plus(place))
             case WhileInstruction() | ScanInstruction():
-                _Loop(self, x, slots, frame, self.f.offset(arena, place)).write()
+                _Loop(self, x, slots, frame, arena.plus(place)).write()
             case HostCall():
                 self._known(x, slots, frame)
 
@@ -145,7 +203,7 @@ class Driver:
         given = [y if (z := slots[n].value) is None else z for n, y in zip(x.inputs, inputs)]
         adapter(x)(given, outputs)
         for n, value in zip(x.outputs, outputs, strict=True):
-            self.copy(frame[n], self.constants.array(value), value.nbytes)
+            self.copy(frame[n], Address(self.constants.array(value)), value.nbytes)
 
     # ---- launches -------------------------------------------------------------------------------
 
@@ -157,38 +215,40 @@ class Driver:
             self._store(first, "null")
             for n, slot in enumerate((*x.inputs, *x.outputs)):
                 begin = x.begins[n] if x.begins else 0
-                self._store(first + 1 + n, self.f.offset(frame[slot], begin))
+                self._store(first + 1 + n, self.f.at(frame[slot], begin))
             places.append(first + 1)
             first += 1 + len(x.inputs) + len(x.outputs)
         self._addresses = max(self._addresses, first)
+        self._launched += len(run)
         cost = sum(max(x.cost, 1) for x in run)
         if not run:
             return
         if len(run) == 1:
             (x,) = run
-            function, numbers = self.runs.launched(x)
+            function, numbers = self._runs.launched(x)
             units, grain = x.units, x.grain
         else:
-            function, numbers = self.runs.together(run, [8 * (n - 1) for n in places]), "null"
+            function, numbers = self._runs.together(run, [8 * (n - 1) for n in places]), "null"
             units, grain = cost, 1
         buffers = self.f.offset(self._buffers, 8)
         given = f"ptr {buffers}, ptr {numbers}, "
         if cost < self._wake_ns or units <= grain:
             self.f.call(f"{function}({given}i64 0, i64 {units})")
-            return
-        self.f.call(
-            f"@shared(ptr %threads, ptr {function}, {given}i64 {units}, i64 {grain}, i64 {cost})"
-        )
+        else:
+            rest = f"i64 {units}, i64 {grain}, i64 {cost}"
+            self.f.call(f"@shared(ptr %threads, ptr {function}, {given}{rest})")
 
     def _store(self, n: int, address: str) -> None:
         self.f.line(f"store ptr {address}, ptr {self.f.offset(self._buffers, 8 * n)}")
 
     # ---- branches -------------------------------------------------------------------------------
 
-    def _cond(self, x: CondInstruction, slots: Sequence[Slot], frame: Frame, place: str) -> None:
+    def _cond(
+        self, x: CondInstruction, slots: Sequence[Slot], frame: Frame, place: Address
+    ) -> None:
         f, dtype = self.f, slots[x.index].dtype
         bits = 8 * dtype.itemsize
-        index = f.value(f"load i{bits}, ptr {frame[x.index]}")
+        index = f.value(f"load i{bits}, ptr {f.at(frame[x.index])}")
         if bits < 64:
             index = f.value(f"{'zext' if dtype.kind in 'bu' else 'sext'} i{bits} {index} to i64")
         last = len(x.branches) - 1
@@ -211,18 +271,23 @@ class _Loop:
     """A loop: where the parts of its carry are, and where they go next; see ``executor.py``."""
 
     def __init__(
-        self, driver: Driver, x: LoopInstruction, slots: Sequence[Slot], frame: Frame, place: str
+        self,
+        driver: Driver,
+        x: LoopInstruction,
+        slots: Sequence[Slot],
+        frame: Frame,
+        place: Address,
     ) -> None:
         self._d, self._f, self._x = driver, driver.f, x
         self._slots, self._frame = slots, frame
         space = workspace(x, slots)
         self._sizes = [slots[s].nbytes for s in x.carry]
-        self._arena = self._f.offset(place, space.arena)
-        self._cell = self._f.offset(place, max(space.cell, 0))
+        self._arena = place.plus(space.arena)
+        self._cell = place.plus(max(space.cell, 0))
         self._in_place = [second < 0 for second in space.carry]
         self._first = [frame[s] for s in x.outputs[: len(x.carry)]]
         self._second = [
-            a if second < 0 else self._f.offset(place, second)
+            a if second < 0 else place.plus(second)
             for a, second in zip(self._first, space.carry, strict=True)
         ]
         self._now = [frame[s] for s in x.carry]
@@ -239,7 +304,7 @@ class _Loop:
         for k, place in enumerate(self._first):
             self._move(k, place)
 
-    def _move(self, k: int, target: str) -> None:
+    def _move(self, k: int, target: Address) -> None:
         self._d.copy(target, self._now[k], self._sizes[k])
         self._now[k] = target
 
@@ -251,26 +316,29 @@ class _Loop:
         f, d, frame = self._f, self._d, self._frame
         test = d.prepared(x.cond, self._arena, [frame[s] for s in x.cond_consts])
         body = d.prepared(x.body, self._arena, [frame[s] for s in x.body_consts])
+        moving = self._moving()
+        first = {k: f.at(self._now[k]) for k in moving}
         before, head, inside, after = f.block, f.label(), f.label(), f.label()
         f.go(head)
         f.begin(head)
-        phis = {k: f.open_phi(self._now[k], before) for k in self._moving()}
+        phis = {k: f.open_phi(first[k], before) for k in moving}
         for k, (name, _) in phis.items():
-            self._now[k] = name
+            self._now[k] = Address(name)
         carried = list(self._now)
         test.update(zip(x.cond.inputs[len(x.cond_consts) :], self._now))
         d.inner(x.cond, test, self._arena, [self._cell])
-        goes_on = f.value(f"load i8, ptr {self._cell}")
+        goes_on = f.value(f"load i8, ptr {f.at(self._cell)}")
         more = f.value(f"icmp ne i8 {goes_on}, 0")
         f.branch(more, inside, after)
         f.begin(inside)
         targets = list(self._first)
-        for k in phis:
-            same = f.value(f"icmp eq ptr {self._now[k]}, {self._first[k]}")
-            targets[k] = f.value(f"select i1 {same}, ptr {self._second[k]}, ptr {self._first[k]}")
+        for k, (name, _) in phis.items():
+            one, two = f.at(self._first[k]), f.at(self._second[k])
+            same = f.value(f"icmp eq ptr {name}, {one}")
+            targets[k] = Address(f.value(f"select i1 {same}, ptr {two}, ptr {one}"))
         self._step(body, targets)
         for k, (_, number) in phis.items():
-            f.close_phi(number, targets[k])
+            f.close_phi(number, targets[k].base)
         f.go(head)
         f.begin(after)
         self._now = carried
@@ -285,46 +353,46 @@ class _Loop:
         if count % 2:
             for k in moving:
                 self._leave_first(k)
+        ends = [self._first, self._second] if count % 2 else [self._second, self._first]
+        starts = [{k: f.at(some[k]) for k in moving} for some in (self._now, *ends)]
         before, head, after = f.block, f.label(), f.label()
         f.go(head)
         f.begin(head)
         t, counted = f.open_phi("0", before, "i64")
-        ends = [self._first, self._second] if count % 2 else [self._second, self._first]
-        now = {k: f.open_phi(self._now[k], before) for k in moving}
-        next_ = {k: f.open_phi(ends[0][k], before) for k in moving}
-        other = {k: f.open_phi(ends[1][k], before) for k in moving}
+        now, following, other = (
+            {k: f.open_phi(value, before) for k, value in some.items()} for some in starts
+        )
         targets = list(self._first)
         for k in moving:
-            self._now[k], targets[k] = now[k][0], next_[k][0]
+            self._now[k], targets[k] = Address(now[k][0]), Address(following[k][0])
         element = f.value(f"sub i64 {count - 1}, {t}") if x.reverse else t
         rows = []
         for s in (*x.xs, *x.outputs[len(x.carry) :]):
             size = slots[s].nbytes // count
-            rows.append(
-                f.offset(frame[s], f.value(f"mul i64 {element}, {size}")) if size else frame[s]
-            )
+            place = f.value(f"mul i64 {element}, {size}")
+            rows.append(Address(f.offset(f.at(frame[s]), place)) if size else frame[s])
         body.update(zip(x.body.inputs[first_carry(x) + len(x.carry) :], rows))
         self._step(body, [*targets, *rows[len(x.xs) :]])
-        following = f.value(f"add i64 {t}, 1")
-        more = f.value(f"icmp slt i64 {following}, {count}")
-        f.close_phi(counted, following)
+        next_ = f.value(f"add i64 {t}, 1")
+        more = f.value(f"icmp slt i64 {next_}, {count}")
+        f.close_phi(counted, next_)
         for k in moving:
-            f.close_phi(now[k][1], targets[k])
-            f.close_phi(next_[k][1], other[k][0])
-            f.close_phi(other[k][1], targets[k])
+            f.close_phi(now[k][1], following[k][0])
+            f.close_phi(following[k][1], other[k][0])
+            f.close_phi(other[k][1], following[k][0])
         f.branch(more, head, after)
         f.begin(after)
 
     def _leave_first(self, k: int) -> None:
         """A part of the carry leaves the place of its result, which the first round writes."""
-        f, size = self._f, self._sizes[k]
-        source = self._now[k]
-        same = f.value(f"icmp eq ptr {source}, {self._first[k]}")
+        f, source = self._f, f"ptr {self._f.at(self._now[k])}"
+        second = f"ptr {f.at(self._second[k])}"
+        same = f.value(f"icmp eq {source}, {f.at(self._first[k])}")
         with f.when(same):
-            self._d.copy(self._second[k], source, size)
-        self._now[k] = f.value(f"select i1 {same}, ptr {self._second[k]}, ptr {source}")
+            self._d.copy(self._second[k], self._now[k], self._sizes[k])
+        self._now[k] = Address(f.value(f"select i1 {same}, {second}, {source}"))
 
-    def _step(self, inside: Frame, targets: list[str]) -> None:
+    def _step(self, inside: Frame, targets: list[Address]) -> None:
         body, begin = self._x.body, first_carry(self._x)
         inside.update(zip(body.inputs[begin:], self._now))
         self._d.inner(body, inside, self._arena, targets)

@@ -116,6 +116,46 @@ end:
 }}"""
 
 
+#: The code of the first address that is wrong.  A mask has the bits that an address may not have,
+#: and is negative for what has no elements.
+_CHECK: Final = f"""
+define internal i32 @check(ptr %places, ptr %masks, i64 %count, i32 %kind) nounwind {{
+start:
+  br label %head
+head:
+  %n = phi i64 [ 0, %start ], [ %next, %good ]
+  %more = icmp slt i64 %n, %count
+  br i1 %more, label %one, label %end
+one:
+  %mask.place = getelementptr i64, ptr %masks, i64 %n
+  %mask = load i64, ptr %mask.place
+  %place = getelementptr ptr, ptr %places, i64 %n
+  %address = load ptr, ptr %place
+  %empty = icmp slt i64 %mask, 0
+  br i1 %empty, label %good, label %some
+some:
+  %absent = icmp eq ptr %address, null
+  br i1 %absent, label %bad, label %there
+there:
+  %number = ptrtoint ptr %address to i64
+  %rest = and i64 %number, %mask
+  %fits = icmp eq i64 %rest, 0
+  br i1 %fits, label %good, label %bad
+good:
+  %next = add i64 %n, 1
+  br label %head
+bad:
+  %misaligned = phi i32 [ 0, %some ], [ 1, %there ]
+  %wrong = add i32 %kind, %misaligned
+  %index = trunc i64 %n to i32
+  %shifted = shl i32 %index, {INDEX_SHIFT}
+  %code = or i32 %shifted, %wrong
+  ret i32 %code
+end:
+  ret i32 0
+}}"""
+
+
 def helpers(flushes: bool, floats: FloatEnvironment | None) -> list[str]:
     """The functions that drivers call.
 
@@ -149,7 +189,8 @@ def entry_functions(
       constants: of the module.
     """
     return [
-        _checked_call(name, arguments, results, nbytes),
+        _CHECK,
+        _checked_call(name, arguments, results, nbytes, constants),
         _typed_call(name, len(arguments), len(results)),
         f"define i64 @{name}_workspace_bytes() nounwind {{\n  ret i64 {nbytes}\n}}",
         _error_text(name, constants),
@@ -175,31 +216,35 @@ def _typed_call(name: str, arguments: int, results: int) -> str:
 
 
 def _checked_call(
-    name: str, arguments: Sequence[Argument], results: Sequence[Argument], nbytes: int
+    name: str,
+    arguments: Sequence[Argument],
+    results: Sequence[Argument],
+    nbytes: int,
+    constants: Constants,
 ) -> str:
     """The function that looks at all addresses, and runs the program."""
     f = FunctionText(
         f"define i32 @{name}_call(ptr %arguments, ptr %results, ptr %sizes, ptr %workspace, "
         "ptr %threads) nounwind"
     )
-    found: list[tuple[str, int]] = []  # conditions that are wrong, with their codes
-    for array, kind, args in (("%arguments", 1, arguments), ("%results", 3, results)):
-        for n, x in enumerate(args):
-            if x.nbytes:
-                pointer = f.value(f"load ptr, ptr {f.offset(array, 8 * n)}")
-                found += _conditions(f, pointer, x.alignment, kind, n << INDEX_SHIFT)
-    if nbytes:
-        found += _conditions(f, "%workspace", ALIGNMENT, 5, 0)
-    found.append((f.value("icmp ne ptr %sizes, null"), 7))
+    f.reserve("%memory", "ptr")
+    f.line("store ptr %workspace, ptr %memory")
+    codes = []
+    for array, kind, some in (
+        ("%arguments", 1, [x.alignment - 1 if x.nbytes else -1 for x in arguments]),
+        ("%results", 3, [x.alignment - 1 if x.nbytes else -1 for x in results]),
+        ("%memory", 5, [ALIGNMENT - 1 if nbytes else -1]),
+    ):
+        given = f"ptr {array}, ptr {constants.numbers(some)}, i64 {len(some)}, i32 {kind}"
+        codes.append(f.value(f"call i32 @check({given})"))
+    chosen = f.value("icmp ne ptr %sizes, null")
+    code = f.value(f"select i1 {chosen}, i32 7, i32 0")
+    for first in reversed(codes):
+        good = f.value(f"icmp eq i32 {first}, 0")
+        code = f.value(f"select i1 {good}, i32 {code}, i32 {first}")
     runs, wrong = f.label(), f.label()
-    some = "false"
-    for condition, _ in found:
-        some = f.value(f"or i1 {some}, {condition}")
-    f.branch(some, wrong, runs)
+    f.branch(f.value(f"icmp eq i32 {code}, 0"), runs, wrong)
     f.begin(wrong)
-    code = "0"
-    for condition, number in reversed(found):
-        code = f.value(f"select i1 {condition}, i32 {number}, i32 {code}")
     f.line(f"ret i32 {code}")
     f.begin(runs)
     before = f.value("call i64 @enter()")
@@ -207,17 +252,6 @@ def _checked_call(
     f.call(f"@leave(i64 {before})")
     f.line("ret i32 0")
     return f.text()
-
-
-def _conditions(
-    f: FunctionText, pointer: str, alignment: int, kind: int, index: int
-) -> list[tuple[str, int]]:
-    found = [(f.value(f"icmp eq ptr {pointer}, null"), kind | index)]
-    if alignment > 1:
-        number = f.value(f"ptrtoint ptr {pointer} to i64")
-        rest = f.value(f"and i64 {number}, {alignment - 1}")
-        found.append((f.value(f"icmp ne i64 {rest}, 0"), kind + 1 | index))
-    return found
 
 
 def _error_text(name: str, constants: Constants) -> str:

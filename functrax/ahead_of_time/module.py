@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
 
 from functrax.ahead_of_time.arguments import Argument
 from functrax.ahead_of_time.compiling import lines_of
 from functrax.ahead_of_time.constants import Constants
 from functrax.ahead_of_time.debug_lines import DebugLines
-from functrax.ahead_of_time.driver import Driver, Frame
+from functrax.ahead_of_time.driver import Driver
 from functrax.ahead_of_time.entry import entry_functions, helpers
 from functrax.ahead_of_time.kernel_functions import KernelFunctions
-from functrax.ahead_of_time.writer import FunctionText
 from functrax.backends.compilation.compiler import CompiledProgram
 from functrax.backends.executables.program import RuntimeProgram
 from functrax.core.records import record
@@ -45,7 +47,7 @@ class Module:
 def object_module(
     name: str,
     compiled: CompiledProgram,
-    values: Sequence[object],
+    values: Sequence[np.ndarray[Any, Any]],
     arguments: Sequence[Argument],
     results: Sequence[Argument],
     debug: bool,
@@ -64,22 +66,15 @@ def object_module(
     results = _sharing(program, results, len(values))
     lines, constants = DebugLines(name, debug), Constants()
     kernels = KernelFunctions(lines)
-    mark = lines.function(name, None)
-    head = (
-        "define internal void @run(ptr %arguments, ptr %results, ptr %workspace, ptr %threads) "
-        "nounwind"
-    )
-    f = FunctionText(head if mark is None else f"{head} !dbg {mark.function}")
-    driver = Driver(f, kernels, constants, target, lines_of(compiled), lines, mark)
-    _write(driver, program, [constants.array(x) for x in values])  # type: ignore[arg-type]
+    driver = Driver(name, kernels, constants, target, lines_of(compiled), lines)
+    driver.whole(program, values)
     entries = entry_functions(
         name, arguments, results, program.arena, description(arguments, results), constants
     )
     parts = [
         *kernels.definitions(),
-        *driver.runs.definitions(),
         *helpers(program.flushes, target.dialect.floats),
-        f.text(),
+        *driver.definitions(),
         *entries,
         *constants.definitions(),
         *lines.definitions(),
@@ -97,22 +92,6 @@ def _sharing(program: RuntimeProgram, results: Sequence[Argument], consts: int) 
         Argument(x.name, x.path, x.shape, x.dtype, max(shares.get(n, -1), -1))
         for n, x in enumerate(results)
     ]
-
-
-def _write(driver: Driver, program: RuntimeProgram, values: Sequence[str]) -> None:
-    """The function that runs the whole program."""
-    f = driver.f
-    inputs = [
-        f.value(f"load ptr, ptr {f.offset('%arguments', 8 * n)}")
-        for n in range(len(program.inputs) - len(values))
-    ]
-    outputs = [
-        f.value(f"load ptr, ptr {f.offset('%results', 8 * n)}") for n in range(len(program.outputs))
-    ]
-    frame: Frame = driver.prepared(program, "%workspace", [*values, *inputs])
-    driver.inner(program, frame, "%workspace", outputs)
-    driver.finish()
-    f.line(f"ret void{f.place}")
 
 
 def description(arguments: Sequence[Argument], results: Sequence[Argument]) -> str:

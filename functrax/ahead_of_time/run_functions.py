@@ -78,7 +78,7 @@ class RunFunctions:
           run: the launches.
           places: where the addresses of each one's arrays begin, in bytes.
         """
-        name = f"@run.{len(self._texts)}"
+        name = f"@together.{len(self._texts)}"
         given = "ptr %buffers, ptr %numbers, i64 %begin, i64 %end"
         f = FunctionText(f"define internal void {name}({given}) nounwind")
         first = 0

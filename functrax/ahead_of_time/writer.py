@@ -8,6 +8,30 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from functrax.core.records import record
+
+
+@record
+class Address:
+    """A place in memory, which is worked out where it is used.
+
+    Values that live through a long function cost LLVM more than they are worth.
+
+    Args:
+      base: a value.
+      offset: bytes behind it.
+      loads: whether the address is what is stored there.
+    """
+
+    base: str
+    offset: int = 0
+    loads: bool = False
+
+    def plus(self, nbytes: int) -> Address:
+        """A place some bytes behind one that is not loaded."""
+        assert not self.loads, "what is behind a loaded address is not known"
+        return Address(self.base, self.offset + nbytes)
+
 
 class FunctionText:
     """A function that is being written.
@@ -93,6 +117,13 @@ class FunctionText:
         if nbytes == 0:
             return pointer
         return self.value(f"getelementptr i8, ptr {pointer}, i64 {nbytes}")
+
+    def at(self, address: Address, more: int = 0) -> str:
+        """The value of an address, some bytes further on."""
+        if not address.loads:
+            return self.offset(address.base, address.offset + more)
+        found = self.value(f"load ptr, ptr {self.offset(address.base, address.offset)}")
+        return self.offset(found, more)
 
     def text(self) -> str:
         """The definition of the function."""

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 import functrax
+import functrax.numpy as jnp
 from functrax.ahead_of_time import AheadOfTime
 from functrax.ahead_of_time.arguments import Argument
 from functrax.backends.compilation.compiler import compile_program
@@ -106,6 +107,22 @@ def test_random_programs(kind: str, tmp_path: Path) -> None:
 def test_many_random_programs(kind: str, start: int, tmp_path: Path) -> None:
     seeds = range(start, start + 36)
     assert sum(compare(seed, kind, tmp_path / str(seed)) for seed in seeds) > len(seeds) // 2
+
+
+@need_linker
+def test_long_programs(tmp_path: Path) -> None:
+    def chain(ws: Sequence[Any], x: Any) -> Any:
+        for w in ws:
+            x = jnp.sin(x @ w)
+        return x, jnp.sum(x)
+
+    random = np.random.default_rng(0)
+    ws = [random.standard_normal((5, 5)).astype(np.float32) for _ in range(300)]
+    args = ws, np.ones((5, 5), np.float32)
+    made = functrax.aot(chain, *args, name="chain")
+    assert made.llvm.count("define internal void @run.") > 1, "which is in several functions"
+    program = Loaded(made, tmp_path)
+    same_bits(program(*ws, args[1]), compiled_results(chain, args))
 
 
 @need_linker

@@ -39,7 +39,7 @@ typedef void (*functrax_task)(void* context, int64_t begin, int64_t end);
  * any order and from any threads at the same time, and returns when all are done.  Each range
  * begins at a multiple of `grain`.  `cost` is an estimate of the whole, in nanoseconds on one
  * thread: work of a few microseconds is done sooner by one.  Results do not depend on the ranges.
- * functrax_pool.h has threads of this kind. */
+ * `run` must not throw.  functrax_pool.h has threads of this kind. */
 typedef struct functrax_threads {
   void* pool; /* given to `run` */
   void (*run)(void* pool, functrax_task task, void* context, int64_t units, int64_t grain,

@@ -22,11 +22,12 @@ from functrax.ahead_of_time.module import Module, object_module
 from functrax.ahead_of_time.wrapper import wrapper_text
 from functrax.backends.machine_code.code_generator import generator_for
 from functrax.core.boundaries.tracebacks import with_boundaries
-from functrax.core.errors.typed import ArgumentError
+from functrax.core.errors.typed import ArgumentError, UnavailableError
 from functrax.core.ir.jaxpr import Jaxpr
 from functrax.core.pytree.operations import keystr, tree_flatten_with_path
 from functrax.core.tracing.inputs import as_value
 from functrax.core.tracing.trace import Tracer
+from functrax.core.types.symbolic_sizes import is_symbolic_dim
 from functrax.transforms.arguments.flat import check_callable, name_of
 from functrax.transforms.staging.jit import Jitted, jit
 from functrax.transforms.staging.traces import argument_names
@@ -62,7 +63,8 @@ def aot(
 
     Raises:
       ArgumentError: the name is none of C, or the target is not known.
-      UnavailableError: the function calls what does not leave this process: Python, LAPACK.
+      UnavailableError: the function calls what does not leave this process: Python, LAPACK; or
+        sizes of its arguments have names instead of values.
 
     >>> import functrax, functrax.numpy as jnp
     >>> x = functrax.ShapeDtypeStruct((3,), jnp.float32)
@@ -98,6 +100,13 @@ def _constant(value: Any, name: str) -> np.ndarray[Any, Any]:
 
 
 def _arguments(paths: Sequence[str], avals: Sequence[Any], taken: Sequence[str]) -> list[Argument]:
+    sizes = {str(n) for aval in avals for n in aval.shape if is_symbolic_dim(n)}
+    if sizes:
+        raise UnavailableError(
+            "aot: code is made for certain sizes, and some have names",
+            got=", ".join(sorted(sizes)),
+            fix="a ShapeDtypeStruct with a number for each size",
+        )
     names = named(paths, taken)
     return [
         Argument(name, path, tuple(aval.shape), np.dtype(aval.dtype))

@@ -144,6 +144,19 @@ def test_refused_operations() -> None:
             _ = functrax.aot(function, VECTOR).llvm
 
 
+def test_sizes_with_names_are_refused() -> None:
+    (size,) = functrax.export.symbolic_shape("b")
+    with pytest.raises(UnavailableError, match=r"(?s)certain sizes.*got   b"):
+        functrax.aot(twice, ShapeDtypeStruct((size, 3), np.float32))
+
+
+@need_linker
+def test_exported_programs(tmp_path: Path) -> None:
+    exported = functrax.export.export(functrax.jit(twice))(VECTOR)
+    program = Loaded(functrax.aot(exported.call, VECTOR, name="f"), tmp_path)
+    np.testing.assert_array_equal(program(np.float32([1, 2, 3]))[0], [2, 4, 6])
+
+
 def test_a_callback_without_results_is_refused() -> None:
     def shows(x: Any) -> Any:
         functrax.debug.print("{}", x)

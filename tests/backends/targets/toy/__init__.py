@@ -13,6 +13,7 @@ from functrax.core.records import replace
 
 FLAGS: Final = ("Features",)
 KINDS: Final[Mapping[str, frozenset[str]]] = {"toy-0": frozenset()}
+TRIPLE, LEAST = "toy-unknown-linux-gnu", "toy-0"
 
 TOY: Final = Target(
     "toy", folder=__name__, vector_bytes=16, registers=8, functions=frozenset(), kernel_ns=16.0

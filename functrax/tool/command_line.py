@@ -1,4 +1,4 @@
-"""The tool for programs in files: ``python -m functrax show|run|diff|check|explain FILE``.
+"""The tool for programs in files: ``python -m functrax show|run|diff|check|explain|aot FILE``.
 
 A file is what ``functrax.save`` wrote, or the text of a program, as ``functrax.make_jaxpr`` has it.
 Arguments are files of NumPy or safetensors, numbers, or drawn at random.
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import inspect
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -18,6 +19,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 import functrax
+from functrax.ahead_of_time.arguments import named
 from functrax.core.errors.typed import ArgumentError, FunctraxError
 from functrax.core.ir.jaxpr import ClosedJaxpr
 from functrax.core.types import dtypes
@@ -32,6 +34,7 @@ examples:
   python -m functrax diff before.functrax after.functrax
   python -m functrax check model.functrax --size b=32
   python -m functrax explain model.functrax --html plan.html
+  python -m functrax aot model.functrax --size b=1 --out build --name model
 """
 
 
@@ -96,6 +99,13 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--out", metavar="FILE.npz", help="write the results to a file")
     command("diff", _diff, "Compare two programs, without names and lines.", "before", "after")
     command("check", _check, "Compare the compiled program with what it means.", "file")
+    aot = command("aot", _aot, "Compile a program to files for C and C++.", "file")
+    aot.add_argument("--out", default=".", metavar="FOLDER", help="where the files go")
+    aot.add_argument("--name", help="of the function in C; that of the program if it is not given")
+    aot.add_argument(
+        "--target", help="processors, as x86-64-v3 or aarch64; this one's if not given"
+    )
+    aot.add_argument("--kind", default="object", choices=("object", "static", "shared"))
     doctor = commands.add_parser("doctor", help="Say what is wrong with this installation.")
     doctor.set_defaults(do=_doctor)
     explained = command("explain", _explain, "Say what a program is compiled to.", "file")
@@ -158,6 +168,26 @@ def _explain(given: Any) -> int:
     if given.html:
         explanation.save(given.html)
     print(explanation)
+    return 0
+
+
+def _aot(given: Any) -> int:
+    program = _read(given.file, given.size)
+    _check_sizes(program)
+
+    def function(*leaves: Any) -> Any:
+        return program.function(*leaves)
+
+    function.__name__ = program.function.__name__
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    names = named(program.names, ())
+    function.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [inspect.Parameter(name, kind) for name in names]
+    )
+    specs = [functrax.ShapeDtypeStruct(a.shape, a.dtype) for a in program.avals]
+    made = functrax.aot(function, *specs, name=given.name, target=given.target)
+    for path in made.write(given.out, kind=given.kind):
+        print(path)
     return 0
 
 

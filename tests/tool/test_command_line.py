@@ -103,3 +103,13 @@ def test_as_a_module(files: Path) -> None:
     )
     assert run.returncode == 0, run.stderr
     assert b"reduce_sum" in run.stdout
+
+
+def test_aot(files: Path, capsys: Any) -> None:
+    assert main(["aot", "sizes", "--size", "b=2", "--out", "out", "--name", "small"]) == 0
+    written = {Path(line).name for line in capsys.readouterr().out.splitlines()}
+    assert {"small.o", "small.h", "small.hpp"} <= written
+    header = Path("out/small.h").read_text()
+    assert "const float *x" in header and "f32[2,4]" in header
+    assert main(["aot", "sizes"]) == 2
+    assert "--size NAME=N" in capsys.readouterr().err

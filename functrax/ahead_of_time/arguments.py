@@ -3,7 +3,7 @@
 What a program's inputs and results are called in Python (``params['w'][0]``) enters; records leave
 with names that C and C++ take.
 
-Start at :class:`Argument`.
+Start at :class:`CArgument`.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _OWN: Final = ("workspace", "threads", "sizes")
 
 
 @record
-class Argument:
+class CArgument:
     """An argument or a result.
 
     Args:

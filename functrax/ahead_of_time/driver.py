@@ -19,7 +19,7 @@ from functrax.ahead_of_time.constants import Constants
 from functrax.ahead_of_time.debug_lines import DebugLines
 from functrax.ahead_of_time.kernel_functions import KernelFunctions
 from functrax.ahead_of_time.run_functions import RunFunctions
-from functrax.ahead_of_time.writer import Address, FunctionText
+from functrax.ahead_of_time.writer import BufferAddress, FunctionText
 from functrax.backends.executables.memory_plan import workspace
 from functrax.backends.executables.program import (
     CondInstruction,
@@ -39,7 +39,7 @@ from functrax.backends.targets import Target
 from functrax.core.errors.source import SourceLine
 
 #: Addresses of a program's slots.
-Frame = dict[int, Address]
+Frame = dict[int, BufferAddress]
 
 
 #: LLVM's time grows faster than a function's length, so a function has at most so many launches of
@@ -84,14 +84,14 @@ class Driver:
           values: its first inputs; the others are arguments.
         """
         inputs, outputs = (
-            [Address(array, 8 * n, loads=True) for n in range(count)]
+            [BufferAddress(array, 8 * n, loads=True) for n in range(count)]
             for array, count in (
                 ("%arguments", len(program.inputs) - len(values)),
                 ("%results", len(program.outputs)),
             )
         )
-        arena = Address("%workspace")
-        constants = [Address(self.constants.array(x)) for x in values]
+        arena = BufferAddress("%workspace")
+        constants = [BufferAddress(self.constants.array(x)) for x in values]
         frame = self.prepared(program, arena, [*constants, *inputs])
         self.inner(program, frame, arena, outputs, outermost=True)
         self._end()
@@ -122,19 +122,21 @@ class Driver:
 
     # ---- programs -------------------------------------------------------------------------------
 
-    def prepared(self, program: RuntimeProgram, arena: Address, inputs: Sequence[Address]) -> Frame:
+    def prepared(
+        self, program: RuntimeProgram, arena: BufferAddress, inputs: Sequence[BufferAddress]
+    ) -> Frame:
         """The addresses of what stays where it is, and of the first inputs."""
         frame: Frame = {}
         for n, slot in enumerate(program.slots):
             if slot.value is not None:
-                frame[n] = Address(self.constants.array(slot.value))
+                frame[n] = BufferAddress(self.constants.array(slot.value))
             elif slot.offset >= 0:
                 frame[n] = arena.plus(slot.offset)
         frame.update(zip(program.inputs, inputs))
         return frame
 
     def program(
-        self, program: RuntimeProgram, frame: Frame, arena: Address, outermost: bool
+        self, program: RuntimeProgram, frame: Frame, arena: BufferAddress, outermost: bool
     ) -> None:
         """Run a program whose inputs and outputs have got their addresses."""
         for n, slot in enumerate(program.slots):
@@ -156,8 +158,8 @@ class Driver:
         self,
         program: RuntimeProgram,
         frame: Frame,
-        arena: Address,
-        to: Sequence[Address],
+        arena: BufferAddress,
+        to: Sequence[BufferAddress],
         outermost: bool = False,
     ) -> None:
         """Run a program inside an instruction; its results go to some addresses."""
@@ -169,7 +171,7 @@ class Driver:
         for n, slot in enumerate(program.outputs):
             self.copy(to[n], frame[slot], slots[slot].nbytes)
 
-    def copy(self, to: Address, source: Address, nbytes: int) -> None:
+    def copy(self, to: BufferAddress, source: BufferAddress, nbytes: int) -> None:
         """Copy bytes, which are at another place or at the same."""
         if to != source and nbytes:
             places = f"ptr {self.f.at(to)}, ptr {self.f.at(source)}"
@@ -180,7 +182,7 @@ class Driver:
             self.f.place = f", !dbg {self._debug.place(self._mark, line)}"
 
     def _instruction(
-        self, x: Instruction, slots: Sequence[Slot], frame: Frame, arena: Address, place: int
+        self, x: Instruction, slots: Sequence[Slot], frame: Frame, arena: BufferAddress, place: int
     ) -> None:
         match x:
             case Launch():
@@ -203,7 +205,7 @@ class Driver:
         given = [y if (z := slots[n].value) is None else z for n, y in zip(x.inputs, inputs)]
         adapter(x)(given, outputs)
         for n, value in zip(x.outputs, outputs, strict=True):
-            self.copy(frame[n], Address(self.constants.array(value)), value.nbytes)
+            self.copy(frame[n], BufferAddress(self.constants.array(value)), value.nbytes)
 
     # ---- launches -------------------------------------------------------------------------------
 
@@ -244,7 +246,7 @@ class Driver:
     # ---- branches -------------------------------------------------------------------------------
 
     def _cond(
-        self, x: CondInstruction, slots: Sequence[Slot], frame: Frame, place: Address
+        self, x: CondInstruction, slots: Sequence[Slot], frame: Frame, place: BufferAddress
     ) -> None:
         f, dtype = self.f, slots[x.index].dtype
         bits = 8 * dtype.itemsize
@@ -276,7 +278,7 @@ class _Loop:
         x: LoopInstruction,
         slots: Sequence[Slot],
         frame: Frame,
-        place: Address,
+        place: BufferAddress,
     ) -> None:
         self._d, self._f, self._x = driver, driver.f, x
         self._slots, self._frame = slots, frame
@@ -304,7 +306,7 @@ class _Loop:
         for k, place in enumerate(self._first):
             self._move(k, place)
 
-    def _move(self, k: int, target: Address) -> None:
+    def _move(self, k: int, target: BufferAddress) -> None:
         self._d.copy(target, self._now[k], self._sizes[k])
         self._now[k] = target
 
@@ -323,7 +325,7 @@ class _Loop:
         f.begin(head)
         phis = {k: f.open_phi(first[k], before) for k in moving}
         for k, (name, _) in phis.items():
-            self._now[k] = Address(name)
+            self._now[k] = BufferAddress(name)
         carried = list(self._now)
         test.update(zip(x.cond.inputs[len(x.cond_consts) :], self._now))
         d.inner(x.cond, test, self._arena, [self._cell])
@@ -335,7 +337,7 @@ class _Loop:
         for k, (name, _) in phis.items():
             one, two = f.at(self._first[k]), f.at(self._second[k])
             same = f.value(f"icmp eq ptr {name}, {one}")
-            targets[k] = Address(f.value(f"select i1 {same}, ptr {two}, ptr {one}"))
+            targets[k] = BufferAddress(f.value(f"select i1 {same}, ptr {two}, ptr {one}"))
         self._step(body, targets)
         for k, (_, number) in phis.items():
             f.close_phi(number, targets[k].base)
@@ -364,13 +366,13 @@ class _Loop:
         )
         targets = list(self._first)
         for k in moving:
-            self._now[k], targets[k] = Address(now[k][0]), Address(following[k][0])
+            self._now[k], targets[k] = BufferAddress(now[k][0]), BufferAddress(following[k][0])
         element = f.value(f"sub i64 {count - 1}, {t}") if x.reverse else t
         rows = []
         for s in (*x.xs, *x.outputs[len(x.carry) :]):
             size = slots[s].nbytes // count
             place = f.value(f"mul i64 {element}, {size}")
-            rows.append(Address(f.offset(f.at(frame[s]), place)) if size else frame[s])
+            rows.append(BufferAddress(f.offset(f.at(frame[s]), place)) if size else frame[s])
         body.update(zip(x.body.inputs[first_carry(x) + len(x.carry) :], rows))
         self._step(body, [*targets, *rows[len(x.xs) :]])
         next_ = f.value(f"add i64 {t}, 1")
@@ -390,9 +392,9 @@ class _Loop:
         same = f.value(f"icmp eq {source}, {f.at(self._first[k])}")
         with f.when(same):
             self._d.copy(self._second[k], self._now[k], self._sizes[k])
-        self._now[k] = Address(f.value(f"select i1 {same}, {second}, {source}"))
+        self._now[k] = BufferAddress(f.value(f"select i1 {same}, {second}, {source}"))
 
-    def _step(self, inside: Frame, targets: list[Address]) -> None:
+    def _step(self, inside: Frame, targets: list[BufferAddress]) -> None:
         body, begin = self._x.body, first_carry(self._x)
         inside.update(zip(body.inputs[begin:], self._now))
         self._d.inner(body, inside, self._arena, targets)

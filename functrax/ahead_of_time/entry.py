@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from functrax.ahead_of_time.arguments import Argument
+from functrax.ahead_of_time.arguments import CArgument
 from functrax.ahead_of_time.constants import Constants
 from functrax.ahead_of_time.writer import FunctionText
 from functrax.backends.executables.memory_plan import ALIGNMENT
@@ -172,8 +172,8 @@ def helpers(flushes: bool, floats: FloatEnvironment | None) -> list[str]:
 
 def entry_functions(
     name: str,
-    arguments: Sequence[Argument],
-    results: Sequence[Argument],
+    arguments: Sequence[CArgument],
+    results: Sequence[CArgument],
     nbytes: int,
     description: str,
     constants: Constants,
@@ -217,8 +217,8 @@ def _typed_call(name: str, arguments: int, results: int) -> str:
 
 def _checked_call(
     name: str,
-    arguments: Sequence[Argument],
-    results: Sequence[Argument],
+    arguments: Sequence[CArgument],
+    results: Sequence[CArgument],
     nbytes: int,
     constants: Constants,
 ) -> str:

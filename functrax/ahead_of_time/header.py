@@ -12,9 +12,9 @@ from functools import cache
 from importlib.resources import files
 from typing import Final
 
-from functrax.ahead_of_time.arguments import Argument
+from functrax.ahead_of_time.arguments import CArgument
 from functrax.ahead_of_time.entry import ERRORS, INDEX_SHIFT
-from functrax.ahead_of_time.module import Module
+from functrax.ahead_of_time.module import ObjectModule
 from functrax.backends.executables.memory_plan import ALIGNMENT
 from functrax.backends.targets import PORTABLE
 
@@ -93,7 +93,7 @@ def common_file(name: str) -> str:
     return text
 
 
-def header_text(name: str, module: Module, processors: str) -> str:
+def header_text(name: str, module: ObjectModule, processors: str) -> str:
     """The header of a program.
 
     Args:
@@ -124,7 +124,7 @@ def _comment(text: str) -> str:
     return text.replace("*/", "* /").replace("/*", "/ *")
 
 
-def _listed(arguments: Sequence[Argument], results: Sequence[Argument]) -> list[str]:
+def _listed(arguments: Sequence[CArgument], results: Sequence[CArgument]) -> list[str]:
     lines = []
     for title, some in (("takes", arguments), ("gives", results)):
         for n, x in enumerate(some):
@@ -134,19 +134,19 @@ def _listed(arguments: Sequence[Argument], results: Sequence[Argument]) -> list[
     return lines or [" *   nothing"]
 
 
-def _macros(upper: str, x: Argument) -> str:
+def _macros(upper: str, x: CArgument) -> str:
     name = f"{upper}_{x.name.upper()}"
     return f"#define {name}_ELEMENTS {x.elements}\n#define {name}_BYTES {x.nbytes}\n"
 
 
-def _parameters(arguments: Sequence[Argument], results: Sequence[Argument]) -> str:
+def _parameters(arguments: Sequence[CArgument], results: Sequence[CArgument]) -> str:
     given = [f"const {x.c_type} *{x.name}" for x in arguments]
     given += [f"{x.c_type} *{x.name}" for x in results]
     given += ["void *workspace", "const functrax_threads *threads"]
     return "\n    " + ",\n    ".join(given)
 
 
-def _table(name: str, what: str, some: Sequence[Argument]) -> str:
+def _table(name: str, what: str, some: Sequence[CArgument]) -> str:
     """The static table of the arguments or of the results."""
     if not some:
         return ""

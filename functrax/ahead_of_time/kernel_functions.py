@@ -60,7 +60,11 @@ class KernelFunctions:
             if before is text:
                 self._texts.append(text)
             elif before != text:
-                raise VerificationError("aot: two functions have one name", got=head[3])
+                raise VerificationError(
+                    "aot: two functions have one name",
+                    got=head[3],
+                    fix="report this: the compiler wrote what it does not read",
+                )
         return name
 
     def _parts(self, text: str) -> Iterator[tuple[re.Match[str], str]]:
@@ -76,7 +80,11 @@ class KernelFunctions:
                     continue
                 head = _HEAD.match(line)
                 if head is None:
-                    raise VerificationError("aot: a kernel's text is not functions", got=line)
+                    raise VerificationError(
+                        "aot: a kernel's text is not functions",
+                        got=line,
+                        fix="report this: the compiler wrote what it does not read",
+                    )
             lines.append(line)
             if line == "}":
                 yield head, "\n".join(lines)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from functrax.ahead_of_time.arguments import Argument
+from functrax.ahead_of_time.arguments import CArgument
 from functrax.ahead_of_time.compiling import lines_of
 from functrax.ahead_of_time.constants import Constants
 from functrax.ahead_of_time.debug_lines import DebugLines
@@ -24,7 +24,7 @@ from functrax.core.records import record
 
 
 @record
-class Module:
+class ObjectModule:
     """A module, and what its functions take and give.
 
     Args:
@@ -37,8 +37,8 @@ class Module:
     """
 
     text: str
-    arguments: tuple[Argument, ...]
-    results: tuple[Argument, ...]
+    arguments: tuple[CArgument, ...]
+    results: tuple[CArgument, ...]
     workspace: int
     flushes: bool
     constants: Constants
@@ -48,10 +48,10 @@ def object_module(
     name: str,
     compiled: CompiledProgram,
     values: Sequence[np.ndarray[Any, Any]],
-    arguments: Sequence[Argument],
-    results: Sequence[Argument],
+    arguments: Sequence[CArgument],
+    results: Sequence[CArgument],
     debug: bool,
-) -> Module:
+) -> ObjectModule:
     """The module of a compiled program.
 
     Args:
@@ -82,22 +82,22 @@ def object_module(
     text = "\n".join(parts) + "\n"
     flushes = program.flushes and target.dialect.floats is not None
     both = tuple(arguments), tuple(results)
-    return Module(text, *both, program.arena, flushes, constants)
+    return ObjectModule(text, *both, program.arena, flushes, constants)
 
 
-def _sharing(program: RuntimeProgram, results: Sequence[Argument], consts: int) -> list[Argument]:
+def _sharing(program: RuntimeProgram, results: Sequence[CArgument], consts: int) -> list[CArgument]:
     """The results, with the arguments whose memory they may have."""
     shares = {j: i - consts for j, i in program.aliases}
     return [
-        Argument(x.name, x.path, x.shape, x.dtype, max(shares.get(n, -1), -1))
+        CArgument(x.name, x.path, x.shape, x.dtype, max(shares.get(n, -1), -1))
         for n, x in enumerate(results)
     ]
 
 
-def description(arguments: Sequence[Argument], results: Sequence[Argument]) -> str:
+def description(arguments: Sequence[CArgument], results: Sequence[CArgument]) -> str:
     """The arguments and the results as JSON, for languages that do not read headers."""
 
-    def shown(x: Argument) -> dict[str, object]:
+    def shown(x: CArgument) -> dict[str, object]:
         found: dict[str, object] = {
             "name": x.name,
             "path": x.path,

@@ -13,12 +13,12 @@ from typing import Any, Final
 import numpy as np
 
 from functrax.ahead_of_time.archive import archive
-from functrax.ahead_of_time.arguments import Argument, checked_name, identifier, named
+from functrax.ahead_of_time.arguments import CArgument, checked_name, identifier, named
 from functrax.ahead_of_time.cmake import cmake_files
 from functrax.ahead_of_time.compiling import compiled_for, target_named
 from functrax.ahead_of_time.header import common_file, header_text
 from functrax.ahead_of_time.linking import shared_object
-from functrax.ahead_of_time.module import Module, object_module
+from functrax.ahead_of_time.module import ObjectModule, object_module
 from functrax.ahead_of_time.wrapper import wrapper_text
 from functrax.backends.machine_code.code_generator import generator_for
 from functrax.core.boundaries.tracebacks import with_boundaries
@@ -99,7 +99,7 @@ def _constant(value: Any, name: str) -> np.ndarray[Any, Any]:
     return np.asarray(value)
 
 
-def _arguments(paths: Sequence[str], avals: Sequence[Any], taken: Sequence[str]) -> list[Argument]:
+def _arguments(paths: Sequence[str], avals: Sequence[Any], taken: Sequence[str]) -> list[CArgument]:
     sizes = {str(n) for aval in avals for n in aval.shape if is_symbolic_dim(n)}
     if sizes:
         raise UnavailableError(
@@ -109,7 +109,7 @@ def _arguments(paths: Sequence[str], avals: Sequence[Any], taken: Sequence[str])
         )
     names = named(paths, taken)
     return [
-        Argument(name, path, tuple(aval.shape), np.dtype(aval.dtype))
+        CArgument(name, path, tuple(aval.shape), np.dtype(aval.dtype))
         for name, path, aval in zip(names, paths, avals, strict=True)
     ]
 
@@ -130,7 +130,7 @@ class AheadOfTime:
         name: str,
         jaxpr: Jaxpr,
         values: tuple[np.ndarray[Any, Any], ...],
-        both: tuple[Sequence[Argument], Sequence[Argument]],
+        both: tuple[Sequence[CArgument], Sequence[CArgument]],
         target: str | None,
         debug: bool,
     ) -> None:
@@ -151,17 +151,17 @@ class AheadOfTime:
         return self._others[target]
 
     @cached_property
-    def _module(self) -> Module:
+    def _module(self) -> ObjectModule:
         compiled = compiled_for(self._jaxpr, self._target)
         return object_module(self.name, compiled, self._values, *self._both, self._debug)
 
     @property
-    def arguments(self) -> tuple[Argument, ...]:
+    def arguments(self) -> tuple[CArgument, ...]:
         """What the program takes: name, path, shape and dtype of each array."""
         return tuple(self._both[0])
 
     @property
-    def results(self) -> tuple[Argument, ...]:
+    def results(self) -> tuple[CArgument, ...]:
         """What it gives, and of each result the argument whose memory it may have."""
         return self._module.results
 

@@ -39,7 +39,11 @@ define internal i64 @unit_at(i64 %at, i64 %first, i64 %length, i64 %units) nounw
 def kernel_of(x: object) -> KernelText:
     """The text of what a launch runs."""
     if not isinstance(x, KernelText):
-        raise VerificationError("aot: a launch of what is not compiled here", got=str(x))
+        raise VerificationError(
+            "aot: a launch of what is not compiled here",
+            got=str(x),
+            fix="report this: the compiler wrote what it does not read",
+        )
     return x
 
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from functrax.ahead_of_time.arguments import Argument
+from functrax.ahead_of_time.arguments import CArgument
 from functrax.ahead_of_time.header import common_file
-from functrax.ahead_of_time.module import Module
+from functrax.ahead_of_time.module import ObjectModule
 
 _WRAPPER: Final = """\
 // {name} for C++17: see {name}.h for what it computes of.
@@ -50,7 +50,7 @@ class {name} {{
 """
 
 
-def wrapper_text(name: str, module: Module) -> str:
+def wrapper_text(name: str, module: ObjectModule) -> str:
     """The wrapper of a program.
 
     Args:
@@ -72,9 +72,9 @@ def wrapper_text(name: str, module: Module) -> str:
     )
 
 
-def _parameter(x: Argument, const: str) -> str:
+def _parameter(x: CArgument, const: str) -> str:
     return f"functrax::view<{const}{x.c_type}, {len(x.shape)}> {x.name}"
 
 
-def _checked(x: Argument) -> str:
+def _checked(x: CArgument) -> str:
     return f'{x.name}.checked("{x.name}", {{{", ".join(map(str, x.shape))}}})'

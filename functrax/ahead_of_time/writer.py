@@ -12,7 +12,7 @@ from functrax.core.records import record
 
 
 @record
-class Address:
+class BufferAddress:
     """A place in memory, which is worked out where it is used.
 
     Values that live through a long function cost LLVM more than they are worth.
@@ -27,10 +27,10 @@ class Address:
     offset: int = 0
     loads: bool = False
 
-    def plus(self, nbytes: int) -> Address:
+    def plus(self, nbytes: int) -> BufferAddress:
         """A place some bytes behind one that is not loaded."""
         assert not self.loads, "what is behind a loaded address is not known"
-        return Address(self.base, self.offset + nbytes)
+        return BufferAddress(self.base, self.offset + nbytes)
 
 
 class FunctionText:
@@ -118,7 +118,7 @@ class FunctionText:
             return pointer
         return self.value(f"getelementptr i8, ptr {pointer}, i64 {nbytes}")
 
-    def at(self, address: Address, more: int = 0) -> str:
+    def at(self, address: BufferAddress, more: int = 0) -> str:
         """The value of an address, some bytes further on."""
         if not address.loads:
             return self.offset(address.base, address.offset + more)

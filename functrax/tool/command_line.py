@@ -102,9 +102,7 @@ def _parser() -> argparse.ArgumentParser:
     aot = command("aot", _aot, "Compile a program to files for C and C++.", "file")
     aot.add_argument("--out", default=".", metavar="FOLDER", help="where the files go")
     aot.add_argument("--name", help="of the function in C; that of the program if it is not given")
-    aot.add_argument(
-        "--target", help="processors, as x86-64-v3 or aarch64; this one's if not given"
-    )
+    aot.add_argument("--target", help="processors, as FUNCTRAX_CPU has them; this one if not given")
     aot.add_argument("--kind", default="object", choices=("object", "static", "shared"))
     doctor = commands.add_parser("doctor", help="Say what is wrong with this installation.")
     doctor.set_defaults(do=_doctor)

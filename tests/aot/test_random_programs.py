@@ -18,7 +18,7 @@ import pytest
 import functrax
 import functrax.numpy as jnp
 from functrax.ahead_of_time import AheadOfTime
-from functrax.ahead_of_time.arguments import Argument
+from functrax.ahead_of_time.arguments import CArgument
 from functrax.backends.compilation.compiler import compile_program
 from functrax.backends.runtime.choice import CURRENT
 from functrax.core.ir.jaxpr import Jaxpr
@@ -63,7 +63,7 @@ def of_jaxpr(jaxpr: Jaxpr) -> AheadOfTime:
     """A program by itself; all of its inputs are arguments."""
     avals = [v.aval for v in jaxpr.invars], jaxpr.out_avals
     both = [
-        [Argument(f"{kind}{n}", "", tuple(a.shape), np.dtype(a.dtype)) for n, a in enumerate(some)]
+        [CArgument(f"{kind}{n}", "", tuple(a.shape), np.dtype(a.dtype)) for n, a in enumerate(some)]
         for kind, some in zip("xy", avals)
     ]
     return AheadOfTime("random_program", jaxpr, (), (both[0], both[1]), None, False)

@@ -11,7 +11,7 @@ from typing import Final
 from functrax.backends.disk_cache import content_key
 from functrax.backends.loops.tree import Function
 from functrax.backends.ptx.emit import DeviceKernel, emit_thread, module, renamed
-from functrax.backends.ptx.modules import KernelText, kernel_text
+from functrax.backends.ptx.modules import WaitingText, kernel_text
 from functrax.backends.targets import Target
 from functrax.backends.targets.nvptx import block_of
 from functrax.core.records import record
@@ -32,7 +32,7 @@ class DeviceCode:
     """
 
     name: str
-    text: KernelText
+    text: WaitingText
     group: int
     numbers: tuple[int, ...]
 

@@ -44,7 +44,7 @@ class Texts:
     module: str
 
 
-class KernelText:
+class WaitingText:
     """A kernel whose PTX may not be made yet.
 
     Args:
@@ -71,16 +71,16 @@ class KernelText:
 class _Open(threading.local):
     """What this thread has asked for in a block."""
 
-    waiting: list[KernelText] | None = None
+    waiting: list[WaitingText] | None = None
 
 
 _open: Final = _Open()
-_known: Final[WeakValueDictionary[bytes, KernelText]] = WeakValueDictionary()
-_recent: Final[dict[bytes, KernelText]] = {}  # the last to be used is the last
+_known: Final[WeakValueDictionary[bytes, WaitingText]] = WeakValueDictionary()
+_recent: Final[dict[bytes, WaitingText]] = {}  # the last to be used is the last
 _lock: Final = new_rlock()
 
 
-def kernel_text(kernel: DeviceKernel, target: Target) -> KernelText:
+def kernel_text(kernel: DeviceKernel, target: Target) -> WaitingText:
     """The PTX of a kernel, which is made now or at the end of a block :func:`one_module`.
 
     Args:
@@ -94,7 +94,7 @@ def kernel_text(kernel: DeviceKernel, target: Target) -> KernelText:
     with _lock:
         text = _known.get(key)
         if text is None:
-            text = KernelText(kernel, target, key)
+            text = WaitingText(kernel, target, key)
             entry = disk_cache.current().get(key)
             if entry is not None:
                 text.on_disk = entry.payload.decode()
@@ -128,7 +128,7 @@ def one_module() -> Iterator[None]:
     _make(waiting)
 
 
-def _make(waiting: Sequence[KernelText]) -> None:
+def _make(waiting: Sequence[WaitingText]) -> None:
     """Make the PTX of kernels for one target."""
     asked = [x for x in waiting if x.texts is None]  # which another thread may have made
     new = [x for x in asked if x.on_disk is None]
@@ -140,7 +140,7 @@ def _make(waiting: Sequence[KernelText]) -> None:
             x.texts = Texts(own[x.key], together)
 
 
-def _compiled(new: Sequence[KernelText]) -> dict[bytes, str]:
+def _compiled(new: Sequence[WaitingText]) -> dict[bytes, str]:
     """What LLVM makes of kernels, each by itself; it is written to disk."""
     names = [x.kernel.name for x in new]
     begin = time.perf_counter()

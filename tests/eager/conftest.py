@@ -26,11 +26,22 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("place", places, indirect=True, scope="session")
 
 
+def leave_out_of_collections() -> None:
+    """What is there costs no later search for garbage."""
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.fixture
+def small_collections() -> None:
+    """For tests that collect garbage often, which takes as long as objects are many."""
+    leave_out_of_collections()
+
+
 @pytest.fixture(scope="session")
 def place(request: pytest.FixtureRequest) -> Iterator[None]:
     """Cuts at one of the ``--places`` (docs/eager.md), also in the processes that tests start."""
-    gc.collect()
-    gc.freeze()  # so that what the places before have left costs no later search for garbage
+    leave_out_of_collections()  # also what the places before have left
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("FUNCTRAX_EAGER_STRESS", request.param)
         with eager.stress(request.param):

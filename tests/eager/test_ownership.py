@@ -293,7 +293,7 @@ def test_what_a_handler_of_signals_raises_is_the_users(monkeypatch: pytest.Monke
 # ---- the stress mode --------------------------------------------------------------------------
 
 
-@pytest.mark.usefixtures("nothing_runs_again", "usual_cuts")
+@pytest.mark.usefixtures("nothing_runs_again", "usual_cuts", "small_collections")
 @pytest.mark.parametrize(
     "where", ["every=1", "every=2", "every=7", "every=19,collect", "every=300"]
 )
@@ -303,7 +303,7 @@ def test_cuts_after_every_so_many_operations(where: str) -> None:
         np.testing.assert_allclose(_train(12), expected, rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.usefixtures("nothing_runs_again", "usual_cuts")
+@pytest.mark.usefixtures("nothing_runs_again", "usual_cuts", "small_collections")
 @pytest.mark.parametrize("seed", range(1, 9))
 def test_cuts_at_random(seed: int) -> None:
     expected = _immediate(12)

@@ -86,6 +86,7 @@ def test_forests_are_what_numpy_says(seed: int) -> None:
             np.testing.assert_array_equal(x, wanted)
 
 
+@pytest.mark.usefixtures("small_collections")
 @pytest.mark.parametrize("where", ["every=1", "every=7", "every=100", "seed=3", "seed=8,collect"])
 def test_forests_that_are_cut_anywhere(where: str) -> None:
     with eager.stress(where):

@@ -19,6 +19,7 @@ from functrax.backends.loops.build import build
 from functrax.backends.loops.interpret import interpret
 from functrax.backends.loops.parse import parse
 from functrax.backends.loops.rewrites.apply import parse_rewrite, rewritten
+from functrax.backends.loops.strategies import group_scans, reduction_blocks
 from functrax.backends.loops.strategies.schedule import schedule
 from functrax.backends.loops.text import text
 from functrax.backends.loops.tree import Function
@@ -38,11 +39,12 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[int, ...]]] = {
     "short rows": (lambda x: functrax.nn.softmax(x), (9, 7)),
     "running sum": (lambda x: jnp.cumsum(x, 1), (3, 20)),
     "running sum from the end": (lambda x: lax.cumsum(x, axis=1, reverse=True), (3, 20)),
-    "long running sum": (lambda x: jnp.cumsum(x), (33_000,)),
     "scatter": (lambda x: x.at[jnp.array([1, 1, 0])].add(1.0), (4, 5)),
     "sum of a cube": (lambda x: x.sum((0, 2)), (3, 4, 33)),
     "loop": (lambda x: lax.fori_loop(0, 3, lambda i, c: jnp.sin(c) + i, x), (3, 5)),
 }
+#: How many elements a block of a long running result has here, in place of 32,768.
+BLOCK = 2_000
 #: What the order of a sum may change.
 CLOSE = 1e-5
 
@@ -84,10 +86,10 @@ def results(trees: list[Function], sizes: int) -> list[Any]:
     return arrays[:sizes]
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
-def test_trees_of_groups_do_what_plain_trees_do(name: str) -> None:
-    f, shape = PROGRAMS[name]
-    for kernel in kernels_of(f, shape):
+def check(kernels: list[Kernel]) -> list[int]:
+    """Compare trees of groups with plain ones; the groups' sizes."""
+    groups = []
+    for kernel in kernels:
         plain = results([build(copied(kernel))], len(kernel.operands))
         trees = []
         for part, rewrites in schedule(copied(kernel), SM):
@@ -98,9 +100,28 @@ def test_trees_of_groups_do_what_plain_trees_do(name: str) -> None:
                 assert text(parse(text(step))) == text(step)
                 verify(step)
             assert steps[-1].group
+            groups.append(steps[-1].group)
             trees.append(steps[-1])
         for ours, theirs in zip(results(trees, len(plain)), plain, strict=True):
             np.testing.assert_allclose(ours, theirs, CLOSE, CLOSE)
+    return groups
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_trees_of_groups_do_what_plain_trees_do(name: str) -> None:
+    check(kernels_of(*PROGRAMS[name]))
+
+
+@pytest.mark.slow
+def test_long_running_results() -> None:
+    assert check(kernels_of(lambda x: jnp.cumsum(x), (33_000,))) == [1024, 1, 1024]
+
+
+def test_running_results_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    kernels = kernels_of(lambda x: jnp.cumsum(x), (2 * BLOCK + 100,))
+    for module in (reduction_blocks, group_scans):
+        monkeypatch.setattr(module, "BLOCK", BLOCK)
+    assert check(kernels) == [256, 2, 256]
 
 
 @pytest.mark.parametrize(

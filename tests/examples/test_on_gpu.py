@@ -106,8 +106,8 @@ def test_whole_scripts_by_their_option(
     ("name", "arguments"),
     [
         ("fixed_point", []),
-        ("hessian_vector_products", []),
-        ("kdv", ["--steps", 4]),
+        ("hessian_vector_products", ["--width", 3]),
+        ("kdv", ["--steps", 1]),
         ("maml", ["--steps", 10]),
         ("rnn", ["--steps", 5]),
     ],

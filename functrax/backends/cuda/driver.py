@@ -51,7 +51,18 @@ SIGNATURES: Final[dict[str, tuple[Any, ...]]] = {
     "cuEventCreate": (P, U),
     "cuEventRecord": (P, P),
     "cuEventQuery": (P,),
+    "cuGraphCreate": (P, U),
+    "cuGraphDestroy": (P,),
+    "cuGraphAddKernelNode": (P, P, P, SIZE, P),
+    "cuGraphAddMemcpyNode": (P, P, P, SIZE, P, P),
+    "cuGraphInstantiateWithFlags": (P, P, ctypes.c_uint64),
+    "cuGraphExecKernelNodeSetParams": (P, P, P),
+    "cuGraphExecMemcpyNodeSetParams": (P, P, P, P),
+    "cuGraphLaunch": (P, P),
+    "cuGraphExecDestroy": (P,),
 }
+#: Those that an old driver may lack: what runs programs goes on without them.
+GRAPHS: Final = frozenset(name for name in SIGNATURES if name.startswith("cuGraph"))
 #: What functions return (``CUresult``), the flags of streams and events, and the attributes of a
 #: device and of a kernel that are asked for.
 SUCCESS: Final = 0
@@ -75,6 +86,50 @@ MOST_THREADS: Final = 39
 SHARED_BYTES: Final = 1
 LOCAL_BYTES: Final = 3
 REGISTERS: Final = 4
+#: ``CU_MEMORYTYPE_DEVICE``, and the most bytes of a row that a node copies (a pitch is less).
+DEVICE_MEMORY: Final = 2
+MOST_COPIED: Final = 2**31 - 1
+
+
+class KernelNode(ctypes.Structure):
+    """A launch in a graph: ``CUDA_KERNEL_NODE_PARAMS`` of the functions without a version."""
+
+    _fields_ = (
+        ("function", P),
+        ("grid", U * 3),
+        ("block", U * 3),
+        ("shared", U),
+        ("parameters", P),
+        ("extra", P),
+    )
+
+
+class _CopySide(ctypes.Structure):
+    _fields_ = (
+        ("x", SIZE),
+        ("y", SIZE),
+        ("z", SIZE),
+        ("level", SIZE),
+        ("kind", U),
+        ("host", P),
+        ("device", PLACE),
+        ("array", P),
+        ("reserved", P),
+        ("pitch", SIZE),
+        ("height", SIZE),
+    )
+
+
+class CopyNode(ctypes.Structure):
+    """A copy in a graph: ``CUDA_MEMCPY3D``."""
+
+    _fields_ = (
+        ("source", _CopySide),
+        ("target", _CopySide),
+        ("width", SIZE),
+        ("height", SIZE),
+        ("depth", SIZE),
+    )
 
 
 class Table:
@@ -86,16 +141,20 @@ class Table:
 
     Attributes:
       addresses: where the functions are.
+      has_graphs: whether those of graphs are there.
 
     Raises:
-      KeyError: a function is missing.
+      KeyError: a function is missing that is not of graphs.
     """
 
     def __init__(self, functions: Mapping[str, Any], owner: Any = None) -> None:
         self.owner = owner
         self._functions: dict[str, Callable[..., int]] = {}
         self.addresses: dict[str, int] = {}
+        self.has_graphs = functions.keys() >= GRAPHS
         for name in SIGNATURES:
+            if name in GRAPHS and not self.has_graphs:
+                continue
             given = functions[name]
             address = given if isinstance(given, int) else ctypes.cast(given, P).value
             assert address is not None

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ctypes
 
-from functrax.backends.cuda.driver import SIGNATURES, Table
+from functrax.backends.cuda.driver import GRAPHS, SIGNATURES, Table
 from functrax.core.errors.typed import UnavailableError
 
 _SIMULATED = "FUNCTRAX_CUDA_DRIVER=simulated, which runs programs on the CPU"
@@ -27,11 +27,11 @@ def open_libcuda(name: str = "libcuda.so.1") -> Table:
             got=str(error),
             fix=f"install the driver, or set {_SIMULATED}",
         ) from error
-    missing = [x for x in SIGNATURES if not hasattr(library, x)]
+    missing = [x for x in SIGNATURES if x not in GRAPHS and not hasattr(library, x)]
     if missing:
         raise UnavailableError(
             "NVIDIA's driver is too old",
             got=f"it has no {', '.join(missing)}",
             fix=f"install a newer one (of CUDA 11.8 or later), or set {_SIMULATED}",
         )
-    return Table({x: getattr(library, x) for x in SIGNATURES}, library)
+    return Table({x: getattr(library, x) for x in SIGNATURES if hasattr(library, x)}, library)

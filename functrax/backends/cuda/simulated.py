@@ -20,6 +20,7 @@ import numpy as np
 
 from functrax.backends.cuda import driver as api
 from functrax.backends.cuda.driver import Table
+from functrax.backends.cuda.simulated_graphs import SimulatedGraphs, Sizes, put
 from functrax.backends.cuda.simulator.errors import (
     EndlessLoop,
     MemoryLimitError,
@@ -28,7 +29,7 @@ from functrax.backends.cuda.simulator.errors import (
     PtxError,
     UseAfterFree,
 )
-from functrax.backends.cuda.simulator.launch import launch
+from functrax.backends.cuda.simulator.launch import Statistics, launch
 from functrax.backends.cuda.simulator.memory import DeviceMemory
 from functrax.backends.cuda.simulator.module import Module, PtxKernel
 from functrax.backends.cuda.simulator.queues import Queues, StreamEvent
@@ -48,7 +49,7 @@ _OWN: Final[tuple[tuple[type[BaseException], int], ...]] = (
 )
 
 
-class SimulatedDriver:
+class SimulatedDriver(SimulatedGraphs):
     """GPUs that do what their PTX says, as slowly as it takes to check each access.
 
     Args:
@@ -102,6 +103,15 @@ class SimulatedDriver:
         self._handles[handle] = thing
         return handle
 
+    def handle(self, thing: Any) -> int:
+        return self._new(thing)
+
+    def of_handle(self, handle: int) -> Any:
+        return self._handles[handle]
+
+    def forget(self, handle: int) -> None:
+        del self._handles[handle]
+
     # ---- devices ------------------------------------------------------------------------------
 
     def _cuInit(self, flags: int) -> None: ...
@@ -110,26 +120,26 @@ class SimulatedDriver:
         names = {number: name for name, number in vars(api).items() if type(number) is int}
         text = f"simulated {names.get(error, 'error').lower().replace('_', ' ')}"
         kept = self._texts.setdefault(error, ctypes.create_string_buffer(text.encode()))
-        _put(out, ctypes.c_void_p, ctypes.addressof(kept))
+        put(out, ctypes.c_void_p, ctypes.addressof(kept))
 
     def _cuDeviceGet(self, out: int, ordinal: int) -> int:
         if not 0 <= ordinal < self.devices:
             return api.INVALID_DEVICE
-        _put(out, ctypes.c_int, ordinal)
+        put(out, ctypes.c_int, ordinal)
         return api.SUCCESS
 
     def _cuDeviceGetCount(self, out: int) -> None:
-        _put(out, ctypes.c_int, self.devices)
+        put(out, ctypes.c_int, self.devices)
 
     def _cuDeviceGetName(self, out: int, size: int, device: int) -> None:
         name = f"simulated GPU {device}" if self.devices > 1 else "simulated GPU"
         ctypes.memmove(out, name.encode()[: size - 1] + b"\0", min(len(name) + 1, size))
 
     def _cuDeviceGetAttribute(self, out: int, which: int, device: int) -> None:
-        _put(out, ctypes.c_int, {api.MAJOR: 8, api.MINOR: 0}[which])
+        put(out, ctypes.c_int, {api.MAJOR: 8, api.MINOR: 0}[which])
 
     def _cuDevicePrimaryCtxRetain(self, out: int, device: int) -> None:
-        _put(out, ctypes.c_void_p, self._new(device))
+        put(out, ctypes.c_void_p, self._new(device))
 
     def _cuCtxSetCurrent(self, context: int) -> None:
         assert self._handles[context] in range(self.devices)
@@ -137,7 +147,7 @@ class SimulatedDriver:
     # ---- memory -------------------------------------------------------------------------------
 
     def _cuMemAlloc(self, out: int, nbytes: int) -> None:
-        _put(out, ctypes.c_uint64, self.memory.allocate(nbytes))
+        put(out, ctypes.c_uint64, self.memory.allocate(nbytes))
 
     def _cuMemFree(self, address: int) -> None:
         self.queues.free(address)
@@ -147,7 +157,7 @@ class SimulatedDriver:
         self._write(stream, target, content, "a copy to the device")
 
     def _cuMemcpyDtoHAsync(self, target: int, source: int, nbytes: int, stream: int) -> None:
-        start = self._start(source)
+        start = self.start(source)
 
         def copy() -> tuple[set[int], set[int]]:
             content = self.memory.read(source, nbytes)
@@ -158,7 +168,7 @@ class SimulatedDriver:
         self.queues.finish(self._handles[stream])  # the memory is pageable
 
     def _cuMemcpyDtoDAsync(self, target: int, source: int, nbytes: int, stream: int) -> None:
-        starts = [self._start(source), self._start(target)]
+        starts = [self.start(source), self.start(target)]
 
         def copy() -> tuple[set[int], set[int]]:
             self.memory.copy(target, source, nbytes)
@@ -173,7 +183,7 @@ class SimulatedDriver:
         self._write(stream, target, np.full(count, value, np.uint32), "a fill")
 
     def _write(self, stream: int, target: int, content: np.ndarray[Any, Any], name: str) -> None:
-        start = self._start(target)
+        start = self.start(target)
 
         def write() -> tuple[set[int], set[int]]:
             self.memory.write(target, content)
@@ -181,7 +191,7 @@ class SimulatedDriver:
 
         self._ask(stream, name, write, [start])
 
-    def _start(self, address: int) -> int:
+    def start(self, address: int) -> int:
         region = self.memory.region(address)
         if region is None:
             why = "was freed" if self.memory.was_freed(address) else "is in no allocation"
@@ -194,19 +204,19 @@ class SimulatedDriver:
     # ---- kernels ------------------------------------------------------------------------------
 
     def _cuModuleLoadData(self, out: int, text: int) -> None:
-        _put(out, ctypes.c_void_p, self._new(Module(ctypes.string_at(text).decode())))
+        put(out, ctypes.c_void_p, self._new(Module(ctypes.string_at(text).decode())))
 
     def _cuModuleGetFunction(self, out: int, module: int, name: int) -> int:
         kernel = self._handles[module].kernels.get(ctypes.string_at(name).decode())
         if kernel is None:
             return api.NOT_FOUND
-        _put(out, ctypes.c_void_p, self._new(kernel))
+        put(out, ctypes.c_void_p, self._new(kernel))
         return api.SUCCESS
 
     def _cuFuncGetAttribute(self, out: int, which: int, function: int) -> int:
         if which != api.SHARED_BYTES:
             return api.NOT_SUPPORTED  # nobody assembles kernels here
-        _put(out, ctypes.c_int, self._handles[function].shared_bytes)
+        put(out, ctypes.c_int, self._handles[function].shared_bytes)
         return api.SUCCESS
 
     def _cuOccupancyMaxActiveBlocksPerMultiprocessor(self, *arguments: int) -> int:
@@ -214,6 +224,25 @@ class SimulatedDriver:
 
     def _cuLaunchKernel(self, function: int, *rest: int) -> None:
         gx, gy, gz, bx, by, bz, shared, stream, parameters, _ = rest
+        sizes = (gx, gy, gz), (bx, by, bz), shared
+        name, run, uses = self.launching(function, *sizes, parameters, exact=False)
+
+        def work() -> tuple[set[int], set[int]]:
+            done = run()
+            return done.read, done.written
+
+        self._ask(stream, name, work, uses)
+
+    def launching(
+        self,
+        function: int,
+        grid: Sizes,
+        block: Sizes,
+        shared: int,
+        parameters: int,
+        *,
+        exact: bool,
+    ) -> tuple[str, Callable[[], Statistics], list[int]]:
         kernel: PtxKernel = self._handles[function]
         given: list[bytes] = []
         uses: set[int] = set()
@@ -227,37 +256,33 @@ class SimulatedDriver:
             if region is not None:
                 uses.add(region.start)
 
-        def run() -> tuple[set[int], set[int]]:
-            done = launch(
+        def run() -> Statistics:
+            return launch(
                 kernel,
-                (gx, gy, gz),
-                (bx, by, bz),
+                grid,
+                block,
                 given,
                 self.memory,
                 shared_bytes=shared,
                 seed=self.block_seed,
+                exact=exact,
             )
-            return done.read, done.written
 
-        self._ask(stream, f"kernel {kernel.name!r}", run, [*uses])
+        return f"kernel {kernel.name!r}", run, [*uses]
 
     # ---- streams and events -------------------------------------------------------------------
 
     def _cuStreamCreate(self, out: int, flags: int) -> None:
-        _put(out, ctypes.c_void_p, self._new(self.queues.stream()))
+        put(out, ctypes.c_void_p, self._new(self.queues.stream()))
 
     def _cuStreamWaitEvent(self, stream: int, event: int, flags: int) -> None:
         self.queues.wait(self._handles[stream], self._handles[event])
 
     def _cuEventCreate(self, out: int, flags: int) -> None:
-        _put(out, ctypes.c_void_p, self._new(StreamEvent()))
+        put(out, ctypes.c_void_p, self._new(StreamEvent()))
 
     def _cuEventRecord(self, event: int, stream: int) -> None:
         self.queues.record(self._handles[event], self._handles[stream])
 
     def _cuEventQuery(self, event: int) -> int:
         return api.SUCCESS if self.queues.is_done(self._handles[event]) else api.NOT_READY
-
-
-def _put(place: int, kind: Any, value: int) -> None:
-    kind.from_address(place).value = value

@@ -61,6 +61,8 @@ bool read_driver(PyObject* addresses, Driver& driver) {
 #define FUNCTRAX_CUDA_READ(name, ...) \
   if (!read(#name, driver.name)) return false;
   FUNCTRAX_CUDA_FUNCTIONS(FUNCTRAX_CUDA_READ)
+  if (PyDict_GetItemString(addresses, "cuGraphCreate") == nullptr) return true;  // all or none
+  FUNCTRAX_CUDA_GRAPH_FUNCTIONS(FUNCTRAX_CUDA_READ)
 #undef FUNCTRAX_CUDA_READ
   return true;
 }
@@ -69,6 +71,7 @@ PyObject* empty_functions(PyObject*, PyObject*) {
   Driver driver;
 #define FUNCTRAX_CUDA_SUCCEED(name, ...) driver.name = succeed<__VA_ARGS__>;
   FUNCTRAX_CUDA_FUNCTIONS(FUNCTRAX_CUDA_SUCCEED)
+  FUNCTRAX_CUDA_GRAPH_FUNCTIONS(FUNCTRAX_CUDA_SUCCEED)
 #undef FUNCTRAX_CUDA_SUCCEED
   driver.cuDeviceGetCount = count_one;
   driver.cuDeviceGetName = name_none;
@@ -84,6 +87,7 @@ PyObject* empty_functions(PyObject*, PyObject*) {
 #define FUNCTRAX_CUDA_ADD(name, ...) \
   if (!add(#name, driver.name)) return nullptr;
   FUNCTRAX_CUDA_FUNCTIONS(FUNCTRAX_CUDA_ADD)
+  FUNCTRAX_CUDA_GRAPH_FUNCTIONS(FUNCTRAX_CUDA_ADD)
 #undef FUNCTRAX_CUDA_ADD
   return addresses.release();
 }

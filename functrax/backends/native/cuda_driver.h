@@ -13,7 +13,28 @@
 namespace functrax::cuda {
 
 using Place = std::uint64_t;  // an address of device memory
-using Handle = void*;         // of a context, a stream, an event, a module or a function
+using Handle = void*;         // of a context, a stream, an event, a module, a function, a graph
+
+// A launch in a graph: CUDA_KERNEL_NODE_PARAMS of the functions without a version.
+struct KernelNode {
+  Handle function;
+  unsigned grid[3], block[3], shared;
+  void **parameters, **extra;
+};
+
+// A copy in a graph: CUDA_MEMCPY3D.
+struct CopyNode {
+  struct Side {
+    std::size_t x, y, z, level;
+    unsigned kind;
+    const void* host;
+    Place device;
+    Handle array, reserved;
+    std::size_t pitch, height;
+  };
+  Side source, target;
+  std::size_t width, height, depth;
+};
 
 #define FUNCTRAX_CUDA_FUNCTIONS(F)                                                                \
   F(cuInit, unsigned)                                                                             \
@@ -43,18 +64,34 @@ using Handle = void*;         // of a context, a stream, an event, a module or a
   F(cuEventRecord, Handle, Handle)                                                                \
   F(cuEventQuery, Handle)
 
+// Those that an old driver may lack.
+#define FUNCTRAX_CUDA_GRAPH_FUNCTIONS(F)                                                        \
+  F(cuGraphCreate, Handle*, unsigned)                                                           \
+  F(cuGraphDestroy, Handle)                                                                     \
+  F(cuGraphAddKernelNode, Handle*, Handle, const Handle*, std::size_t, const KernelNode*)       \
+  F(cuGraphAddMemcpyNode, Handle*, Handle, const Handle*, std::size_t, const CopyNode*, Handle) \
+  F(cuGraphInstantiateWithFlags, Handle*, Handle, std::uint64_t)                                \
+  F(cuGraphExecKernelNodeSetParams, Handle, Handle, const KernelNode*)                          \
+  F(cuGraphExecMemcpyNodeSetParams, Handle, Handle, const CopyNode*, Handle)                    \
+  F(cuGraphLaunch, Handle, Handle)                                                              \
+  F(cuGraphExecDestroy, Handle)
+
 // CUresult, the flags of streams and events, and CUdevice_attribute.
-constexpr int kSuccess = 0, kOutOfMemory = 2, kNotReady = 600;
+constexpr int kSuccess = 0, kOutOfMemory = 2, kNotReady = 600, kNotSupported = 801;
 constexpr unsigned kNonBlocking = 1, kDisableTiming = 2;
 constexpr int kMajor = 75, kMinor = 76;
+constexpr unsigned kDeviceMemory = 2;  // of CUmemorytype
 
 struct Driver {
 #define FUNCTRAX_CUDA_MEMBER(name, ...) int (*name)(__VA_ARGS__);
   FUNCTRAX_CUDA_FUNCTIONS(FUNCTRAX_CUDA_MEMBER)
+  FUNCTRAX_CUDA_GRAPH_FUNCTIONS(FUNCTRAX_CUDA_MEMBER)  // null where they are missing
 #undef FUNCTRAX_CUDA_MEMBER
+
+  bool has_graphs() const { return cuGraphCreate != nullptr; }
 };
 
-// Reads the addresses, by name; false with an error set where one is missing.
+// Reads the addresses, by name; false with an error set where one is missing that has to be there.
 bool read_driver(PyObject* addresses, Driver& driver);
 
 // The addresses of functions that do nothing, by name: what a call costs without a driver.

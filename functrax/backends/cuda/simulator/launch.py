@@ -16,7 +16,7 @@ import numpy as np
 from functrax.backends.cuda.simulator.errors import KernelFault, LaunchError
 from functrax.backends.cuda.simulator.memory import GLOBAL_START, DeviceMemory, Region
 from functrax.backends.cuda.simulator.module import PtxKernel
-from functrax.backends.cuda.simulator.races import RaceShadow
+from functrax.backends.cuda.simulator.races import RaceShadow, Ranges
 from functrax.backends.cuda.simulator.scheduler import BlockBatch
 from functrax.backends.cuda.simulator.syntax import Array, Instruction
 
@@ -43,6 +43,8 @@ class Statistics:
       barriers: how often a group of threads came to a barrier.
       divergent_branches: branches at which a group parted.
       read, written: where the allocations begin that were only read, and that were written.
+      ranges: of each of these the bytes that were read and those that were written, from where it
+        begins, if that was asked for.
     """
 
     instructions: int = 0
@@ -54,6 +56,7 @@ class Statistics:
     divergent_branches: int = 0
     read: set[int] = field(default_factory=set)
     written: set[int] = field(default_factory=set)
+    ranges: dict[int, tuple[Ranges, Ranges]] = field(default_factory=dict)
 
 
 class KernelLaunch:
@@ -76,9 +79,11 @@ class KernelLaunch:
         seed: int,
         checks: bool,
         step_limit: int,
+        exact: bool,
     ) -> None:
         self.kernel, self.code, self.memory = kernel, kernel.code, memory
         self.grid, self.block, self.seed, self.checks = grid, block, seed, checks
+        self.exact = exact
         self.threads, self.blocks = math.prod(block), math.prod(grid)
         self.dynamic = dynamic
         self.statistics = Statistics()
@@ -111,6 +116,8 @@ class KernelLaunch:
                 writes = region.races is not None and region.races.writes is not None
                 where = self.statistics.written if writes else self.statistics.read
                 where.add(region.start)
+                if self.exact and region.races is not None:
+                    self.statistics.ranges[region.start] = region.races.ranges()
                 region.races = None
                 region.settle()
 
@@ -242,6 +249,7 @@ def launch(
     seed: int = 0,
     checks: bool = True,
     step_limit: int = 1_000_000,
+    exact: bool = False,
 ) -> Statistics:
     """Runs a kernel.
 
@@ -255,6 +263,7 @@ def launch(
         meet at an address.
       checks: whether races and reads of what nobody wrote are looked for.
       step_limit: how many basic blocks may be run, each for any number of threads.
+      exact: whether to tell which bytes of allocations were read and written.
 
     A memory serves one launch at a time.
 
@@ -264,7 +273,7 @@ def launch(
     """
     grid, block = _three(grid), _three(block)
     _check(kernel, grid, block, shared_bytes)
-    state = KernelLaunch(kernel, grid, block, memory, shared_bytes, seed, checks, step_limit)
+    state = KernelLaunch(kernel, grid, block, memory, shared_bytes, seed, checks, step_limit, exact)
     kernel.write_arguments(arguments, state.params.data)
     kernel.module.place_variables(memory)
     state.run()

@@ -56,6 +56,7 @@ class Operation:
     clock: Clock
     work: Work
     uses: frozenset[int]
+    group: int
 
 
 class QueuedAccess(NamedTuple):
@@ -64,6 +65,7 @@ class QueuedAccess(NamedTuple):
     name: str
     stream: int
     number: int
+    group: int = 0
 
 
 @dataclass
@@ -100,7 +102,14 @@ class Queues:
         self._clocks.append({})
         return len(self._clocks) - 1
 
-    def ask(self, stream: int, name: str, work: Work, uses: frozenset[int] = frozenset()) -> None:
+    def ask(
+        self,
+        stream: int,
+        name: str,
+        work: Work,
+        uses: frozenset[int] = frozenset(),
+        group: int = 0,
+    ) -> None:
         """Ask for work.
 
         Args:
@@ -108,11 +117,12 @@ class Queues:
           name: for messages.
           work: does it.
           uses: allocations that it may touch, by their starts.
+          group: work of one group, if that is not 0, is checked by those who ask for it.
         """
         clock = self._clocks[stream]
         _merge(clock, self._host)
         clock[stream] = clock.get(stream, 0) + 1
-        operation = Operation(name, stream, clock[stream], dict(clock), work, uses)
+        operation = Operation(name, stream, clock[stream], dict(clock), work, uses, group)
         self._waiting[stream].append(operation)
         while self._random.random() < 0.5 and self._step():
             pass
@@ -173,12 +183,14 @@ class Queues:
         history = self._histories.setdefault(start, _History())
         others = history.all() if writes else [history.write] if history.write else []
         for other in others:
+            if x.group and x.group == other.group:
+                continue
             if x.clock.get(other.stream, 0) < other.number:
                 raise StreamRace(
                     f"{x.name} and {other.name} use the allocation at {start:#x}, on streams "
                     f"{x.stream} and {other.stream}, in no order"
                 )
-        access = QueuedAccess(x.name, x.stream, x.number)
+        access = QueuedAccess(x.name, x.stream, x.number, x.group)
         if writes:
             history.write, history.reads = access, {}
         else:

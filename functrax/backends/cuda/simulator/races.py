@@ -13,7 +13,7 @@ a barrier that all blocks reach together empties the list of shared memory.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
@@ -25,6 +25,8 @@ _TIME: Final = 32
 _KIND: Final = 30
 _ID: Final = (1 << 30) - 1
 _THREAD, _ONE_BLOCK, _BLOCKS = 1, 2, 3
+#: Where ranges of bytes begin, and where they end; in order and disjoint.
+Ranges: TypeAlias = tuple[Array, Array]
 #: How many reads are kept before they are entered into the tags.
 _PENDING: Final = 64
 
@@ -106,6 +108,19 @@ class RaceShadow:
                     g.fault(DataRace, "two threads write the same byte in one instruction", twice)
         self.end = max(self.end, int(offsets[-1] if rising else offsets.max()) + nbytes)
         self.dirty = True
+
+    def ranges(self) -> tuple[Ranges, Ranges]:
+        """The bytes that were read, or accessed in another way, and those of plain writes."""
+        self.enter()
+        seen = [x for x in (self.accesses, self.constant) if x is not None]
+        read = np.logical_or.reduce([x != 0 for x in seen]) if seen else None
+        return self._ranges(read), self._ranges(self.writes)
+
+    def _ranges(self, table: Array | None) -> Ranges:
+        at = np.flatnonzero(table) if table is not None else np.zeros(0, np.int64)
+        apart = np.flatnonzero(np.diff(at) > 1)
+        first, last = np.append(-1, apart)[: len(at)] + 1, np.append(apart, len(at) - 1)[: len(at)]
+        return at[first] << self.shift, (at[last] + 1) << self.shift
 
     # Granules
 

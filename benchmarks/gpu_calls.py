@@ -1,7 +1,9 @@
 """What a jitted call costs the host that runs on a GPU, beyond the driver's own cost.
 
 The driver is a table of functions that do nothing (``native/cuda_driver.cpp``), so no GPU is needed
-and what is measured is functrax's own part: reading the arguments, memory, and the launches.
+and what is measured is functrax's own part: reading the arguments, memory, launches or graphs.
+Calls are made with launches one by one, with graphs whose addresses stay, and with graphs that get
+other addresses at each call, as results of three calls before are kept.
 
     python -m benchmarks.gpu_calls
 
@@ -12,6 +14,7 @@ from __future__ import annotations
 
 import ctypes
 import time
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -25,6 +28,7 @@ from functrax.backends.cuda.runtime import NATIVE
 from functrax.backends.device import device_of
 from functrax.core import native
 from functrax.core.arrays.array import ConcreteArray
+from functrax.core.options.config import Override
 from functrax.core.types.aval import ShapedArray
 
 LAUNCHES = (1, 10, 100)
@@ -84,8 +88,14 @@ def seconds(call: Callable[[], Any], times: int = 1000, rounds: int = 20) -> flo
     return best
 
 
-def measure(launches: int) -> tuple[int, float]:
-    """How many kernels a jitted call asks for, and the microseconds that it costs."""
+def measure(launches: int, graphs: bool = True, kept: int = 1) -> tuple[int, float]:
+    """How many kernels a jitted call asks for, and the microseconds that it costs.
+
+    Args:
+      launches: how many it should be.
+      graphs: whether it may ask for graphs.
+      kept: of how many calls the results are kept.
+    """
     from functrax.backends.cuda import choice
 
     table = empty_table()
@@ -94,23 +104,26 @@ def measure(launches: int) -> tuple[int, float]:
     gpu = NATIVE.gpu(table, 0)
     choice.table, choice.gpu = (lambda: table), (lambda ordinal=0: gpu)  # type: ignore[assignment]
     try:
-        with functrax.backend("cuda"):
+        with functrax.backend("cuda"), Override("cuda_graphs", graphs):
             f = chain(launches)
             host = np.zeros(4, np.float32)
             count = counted_launches(f, host)
             x = ConcreteArray(NATIVE.array.of(gpu, host), ShapedArray((4,), host.dtype))
             jitted = functrax.jit(f)
-            jitted(x)
-            return count, 1e6 * seconds(lambda: jitted(x))
+            results = deque([jitted(x)] * kept, kept)
+            return count, 1e6 * seconds(lambda: results.append(jitted(x)))
     finally:
         choice.table, choice.gpu = known
 
 
 def main() -> None:
     """Print the cost of calls."""
+    print("launches  one by one  as graphs  with other addresses, µs")
     for launches in LAUNCHES:
-        count, cost = measure(launches)
-        print(f"{count:4} launches  {cost:6.2f} µs  of {ALLOWED[launches]:.0f} allowed")
+        count, alone = measure(launches, graphs=False)
+        graphs, patched = (measure(launches, kept=kept)[1] for kept in (1, 3))
+        allowed = f"of {ALLOWED[launches]:.0f} allowed"
+        print(f"{count:8}  {alone:10.2f}  {graphs:9.2f}  {patched:20.2f}  {allowed}")
 
 
 if __name__ == "__main__":

@@ -37,6 +37,35 @@ class GpuLaunch:
     occupancy: float | None
 
 
+@record
+class GpuGraph:
+    """Launches that the driver is asked for as one CUDA graph, from the second run on.
+
+    Args:
+      nodes: how many launches and copies it is at most.
+      numbers: of the :class:`KernelFacts` that are in it.
+    """
+
+    nodes: int
+    numbers: tuple[int, ...]
+
+
+def graphs_of(e: Explanation) -> tuple[GpuGraph, ...]:
+    """The graphs of a program that was compiled for a GPU; none of another one."""
+    if not e.compiled.target.warp:
+        return ()
+    from functrax.backends.cuda import choice, graphs
+
+    if not choice.gpu().table.has_graphs:
+        return ()
+    found = []
+    for graph in graphs.planned_graphs(e.compiled.program, e.compiled.target):
+        inside = set(graph.instructions)
+        numbers = tuple(k.number for k in e.kernels if inside & set(k.instructions))
+        found.append(GpuGraph(graph.nodes, numbers))
+    return tuple(found)
+
+
 def launches_of(e: Explanation) -> tuple[GpuLaunch, ...]:
     """The launches of a program that was compiled for a GPU; none of another one."""
     if not e.compiled.target.warp:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from functrax.explanation.gpu_launches import GpuLaunch, launches_of
+from functrax.explanation.gpu_launches import GpuGraph, GpuLaunch, graphs_of, launches_of
 from functrax.explanation.record import Explanation, KernelFacts, ProgramLevel, Recomputed
 
 _MOST_LINES = 3  # of the user's program, for each kernel
@@ -15,7 +15,7 @@ def explanation_text(e: Explanation) -> str:
     parts = [_head(e), _kernel_table(e)]
     launches = launches_of(e)
     if launches:
-        parts.append(_launch_table(launches))
+        parts.append("\n".join([_launch_table(launches), *map(_graph_text, graphs_of(e))]))
     if e.transfers:
         parts.append(_transfer_table(e))
     if e.edges:
@@ -85,6 +85,11 @@ def _launch_table(launches: Sequence[GpuLaunch]) -> str:
             row += [f"{x.registers}", size(x.local or 0), f"{x.occupancy or 0:.0%}"]
         rows.append([*row, x.name])
     return table(rows, left={len(rows[0]) - 1})
+
+
+def _graph_text(graph: GpuGraph) -> str:
+    numbers = ", ".join(f"#{n}" for n in graph.numbers)
+    return f"one CUDA graph of {count(graph.nodes, 'node')} from the second run on: {numbers}"
 
 
 def _inside(level: ProgramLevel) -> str:

@@ -61,7 +61,12 @@ def _names(recording: Recording) -> list[dict[str, Any]]:
 
 
 def _args(facts: InstructionFacts) -> dict[str, Any]:
-    known = {"lines": list(facts.lines), "bytes": facts.nbytes, "operations": facts.flops}
+    known = {
+        "lines": list(facts.lines),
+        "bytes": facts.nbytes,
+        "operations": facts.flops,
+        "CUDA graph": facts.graph,
+    }
     return {key: value for key, value in known.items() if value}
 
 

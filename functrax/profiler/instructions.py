@@ -19,7 +19,7 @@ from functrax.backends.executables.program import (
     all_programs,
     subprograms,
 )
-from functrax.core.records import record
+from functrax.core.records import record, replace
 from functrax.explanation.facts import explanation_of
 
 
@@ -35,6 +35,7 @@ class InstructionFacts:
       nbytes: that one run reads and writes, predicted; 0 if that is not known.
       flops: operations of one run, predicted.
       completes: whether it is the last of the instructions that are one kernel together.
+      graph: the CUDA graph that it is a part of while nobody records; empty if there is none.
     """
 
     kind: str
@@ -43,6 +44,7 @@ class InstructionFacts:
     nbytes: int = 0
     flops: int = 0
     completes: bool = True
+    graph: str = ""
 
 
 def facts_of(program: RuntimeProgram) -> dict[tuple[int, int], InstructionFacts]:
@@ -51,10 +53,27 @@ def facts_of(program: RuntimeProgram) -> dict[tuple[int, int], InstructionFacts]
     programs = all_programs(_with_record(program))
     for part in programs:
         known |= _compiled(part)
+    graphs = _graphs(programs[0])
+    found = {}
+    for n, part in enumerate(programs):
+        for k, x in enumerate(part.instructions):
+            facts = known.get(id(x)) or _bare(x)
+            found[n, k] = replace(facts, graph=graphs[x]) if x in graphs else facts
+    return found
+
+
+def _graphs(program: RuntimeProgram) -> dict[Instruction, str]:
+    """What to say of instructions that are parts of CUDA graphs."""
+    compiled = record_of(program)
+    if compiled is None or not compiled.target.warp:
+        return {}
+    from functrax.backends.cuda.graphs import planned_graphs
+
+    planned = planned_graphs(program, compiled.target)
     return {
-        (n, k): known.get(id(x)) or _bare(x)
-        for n, part in enumerate(programs)
-        for k, x in enumerate(part.instructions)
+        x: f"number {n}, of {graph.nodes} nodes, while nobody records"
+        for n, graph in enumerate(planned)
+        for x in graph.instructions
     }
 
 

@@ -63,6 +63,7 @@ def test_defaults():
         "enable_x64": False,
         "debug_nans": False,
         "device_timeout": 0,
+        "cuda_graphs": True,
         "debug_infs": False,
         "disable_jit": False,
         "default_matmul_precision": None,

@@ -55,6 +55,7 @@ class Gpu:
     Attributes:
       name: of the GPU.
       capability: its compute capability, 80 for 8.0.
+      context: the driver's.
       lock: for those who ask for work.
     """
 
@@ -69,7 +70,7 @@ class Gpu:
         self._call("cuDeviceGetName", ctypes.addressof(text), len(text), self._device)
         self.name = text.value.decode()
         self.capability = 10 * self._attribute(api.MAJOR) + self._attribute(api.MINOR)
-        self._context = self._made("cuDevicePrimaryCtxRetain", self._device)
+        self.context = self._made("cuDevicePrimaryCtxRetain", self._device)
         self._here()
         # The first one waits for the default stream, and that for it, which other libraries use.
         flags = 0, api.NON_BLOCKING, api.NON_BLOCKING
@@ -88,7 +89,14 @@ class Gpu:
     # ---- the driver ---------------------------------------------------------------------------
 
     def _call(self, function: str, *arguments: Any) -> None:
-        error = self.table(function, *arguments)
+        self.check(function, self.table(function, *arguments))
+
+    def check(self, function: str, error: int) -> None:
+        """Raise for what a function of the driver returned.
+
+        Raises:
+          DeviceError: it is an error.
+        """
         if error:
             raise self._failure(function, error)
 
@@ -113,7 +121,7 @@ class Gpu:
 
     def _here(self) -> None:
         """Let this thread use the GPU."""
-        self._call("cuCtxSetCurrent", self._context)
+        self._call("cuCtxSetCurrent", self.context)
 
     # ---- marks --------------------------------------------------------------------------------
 
@@ -325,13 +333,23 @@ class Gpu:
           numbers: the run-time arguments.
         """
         self._open = True
-        places = (api.PLACE * max(len(addresses), 1))(*addresses)
-        first = ctypes.addressof(places)
-        arguments = [first + ctypes.sizeof(api.PLACE) * n for n in range(len(addresses))]
-        given = (api.P * (len(arguments) + 1))(*arguments, numbers.ctypes.data)
+        given, _kept = self.parameters(addresses, numbers)
         sizes = grid, 1, 1, block, 1, 1, 0
         at = ctypes.addressof(given)
         self._call("cuLaunchKernel", kernel, *sizes, self._compute, at, None)
+
+    @staticmethod
+    def parameters(addresses: Sequence[int], numbers: NDArray[np.int64]) -> tuple[Any, Any]:
+        """What a kernel is given, as the driver reads it, and what keeps it."""
+        places = (api.PLACE * max(len(addresses), 1))(*addresses)
+        first = ctypes.addressof(places)
+        arguments = [first + ctypes.sizeof(api.PLACE) * n for n in range(len(addresses))]
+        return (api.P * (len(arguments) + 1))(*arguments, numbers.ctypes.data), (places, numbers)
+
+    def launch_graph(self, graph: int) -> None:
+        """Run an executable graph."""
+        self._open = True
+        self._call("cuGraphLaunch", graph, self._compute)
 
 
 def gpu_count(table: Table) -> int:

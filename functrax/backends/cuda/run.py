@@ -16,10 +16,23 @@ import numpy as np
 
 from functrax.backends.cuda.array import DeviceArray
 from functrax.backends.cuda.gpu import Gpu
-from functrax.backends.executables.program import HostCall, Instruction, RuntimeProgram, Slot
+from functrax.backends.cuda.graphs import GraphPart, GraphUse, launch_places, parts_of
+from functrax.backends.executables.program import (
+    HostCall,
+    Instruction,
+    RuntimeProgram,
+    Slot,
+    all_programs,
+)
 from functrax.backends.executables.program_inputs import adapter, dense_array, input_count_error
 from functrax.backends.ptx.code import DeviceCode
-from functrax.backends.runtime.executor import Frame, Observer, ProgramRun, RecordedExecutable
+from functrax.backends.runtime.executor import (
+    Frame,
+    Observer,
+    ProgramRun,
+    RecordedExecutable,
+    workspace_of,
+)
 from functrax.core.events.recorder import Event
 
 Array = np.ndarray[Any, Any]
@@ -38,6 +51,14 @@ class DeviceExecutable(RecordedExecutable):
         self.program, self.gpu, self.observer = program, gpu, observer
         #: Constants of the program and of those inside it, on the device.
         self.constants: dict[int, DeviceArray] = {}
+        programs, parts = all_programs(program), parts_of(program, gpu)
+        #: Parts that may be graphs, of the program and of those inside it.
+        self.parts = {programs[n]: [*map(GraphPart, found)] for n, found in parts.items()}
+
+    def graphs(self) -> list[GraphUse]:
+        """What became of the parts that may be graphs."""
+        numbers = {p: n for n, p in enumerate(all_programs(self.program))}
+        return sorted(x.use(numbers[p]) for p, parts in self.parts.items() for x in parts)
 
     def _run(
         self, values: Sequence[Any], donated: Sequence[int], events: list[Event] | None
@@ -127,12 +148,27 @@ class DeviceRun(ProgramRun):
             if not x.units:
                 continue
             code: DeviceCode = x.owner
-            places = [frame[s] for s in (*x.inputs, *x.outputs)]
-            if x.begins:
-                places = [place + begin for place, begin in zip(places, x.begins, strict=True)]
+            places = launch_places(x, frame)
             numbers = np.asarray(x.params or (0,), np.int64)
             kernel = self._gpu.load(code.ptx, code.name)
             self._gpu.launch(kernel, code.grid(x.units), code.block, places, numbers)
+
+    def instructions(self, program: RuntimeProgram, frame: Frame) -> None:
+        parts = self._of.parts.get(program)
+        if parts is None or self._events is not None or self._observer is not None:
+            super().instructions(program, frame)
+            return
+        next_ = 0
+        for x in parts:
+            begin, end = x.part
+            self._some(program, frame, range(next_, begin))
+            next_ = end if x.ask(self.constant, self._gpu, program, frame) else begin
+        self._some(program, frame, range(next_, len(program.instructions)))
+
+    def _some(self, program: RuntimeProgram, frame: Frame, numbers: range) -> None:
+        for n in numbers:
+            place = workspace_of(program, frame, n)
+            self._instruction(program.instructions[n], program.slots, frame, place)
 
     def _instruction(self, x: Instruction, slots: Sequence[Slot], frame: Frame, place: int) -> None:
         super()._instruction(x, slots, frame, place)

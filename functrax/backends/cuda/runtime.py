@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from functrax.backends.cuda import array, gpu, run
+from functrax.backends.cuda.graphs import parts_of
 from functrax.backends.executables.program import Launch, RuntimeProgram
 from functrax.backends.executables.program_encoding import encode
 from functrax.backends.ptx.code import DeviceCode
@@ -49,7 +50,8 @@ def _native() -> GpuRuntime | None:
             grid = code.grid(x.units) if x.units else 0
             return kernel, x.params or (0,), grid, x.cost, code.block, x.begins, False
 
-        return extension.DeviceExecutable(encode(program, launching), program, gpu)
+        encoded = encode(program, launching)
+        return extension.DeviceExecutable(encoded, program, gpu, parts_of(program, gpu))
 
     return GpuRuntime("native", extension.Gpu, extension.DeviceArray, load)
 

@@ -13,6 +13,7 @@
 #include "buffer.h"
 #include "cuda_array.h"
 #include "cuda_gpu.h"
+#include "cuda_graph.h"
 #include "cuda_run.h"
 #include "executor.h"
 #include "jit_call.h"
@@ -43,6 +44,7 @@ struct Executable {
   Program* decoded;   // owned
   PyObject* program;  // what it was decoded from
   Gpu* gpu;           // owned
+  Graphs* graphs;     // owned
 };
 
 PyTypeObject* type = nullptr;
@@ -57,6 +59,7 @@ class Call {
       : program_(*executable.decoded),
         source_(executable.program),
         gpu_(executable.gpu),
+        graphs_(*executable.graphs),
         frame_(program_),
         held_(program_.inputs.size()),
         results_(program_.outputs.size()) {
@@ -104,6 +107,7 @@ class Call {
   const Program& program_;
   PyObject* source_;  // borrowed
   Gpu* gpu_;          // owned
+  Graphs& graphs_;
   Frame frame_;
   SmallArray<Array*, 24> held_;        // the inputs; owned, or null
   SmallArray<PyObject*, 24> results_;  // owned, or null
@@ -183,7 +187,7 @@ bool Call::result(std::size_t number, Block* block) {
 bool Call::ask_recorded() {
   std::vector<executor::Event> events;
   const std::int64_t begin = recorder::now();
-  const bool done = ask_for(*gpu_, program_, frame_, &events);
+  const bool done = ask_for(*gpu_, program_, frame_, graphs_, &events);
   recorder::add_run(program_, begin, std::move(events));
   return done;
 }
@@ -195,7 +199,7 @@ bool Call::enqueue() {
   }
   char* arena = arena_ == nullptr ? nullptr : static_cast<char*>(as_address(arena_->place));
   executor::prepare(program_, frame_, arena);
-  if (!(recorder::is_on() ? ask_recorded() : ask_for(*gpu_, program_, frame_, nullptr)))
+  if (!(recorder::is_on() ? ask_recorded() : ask_for(*gpu_, program_, frame_, graphs_, nullptr)))
     return false;
   if (!gpu_->put_mark()) return false;
   for (int n : program_.written) {
@@ -375,8 +379,11 @@ bool place_constants(Program& p, Gpu* gpu) {
 }
 
 PyObject* construct(PyTypeObject* of, PyObject* args, PyObject*) {
-  PyObject *encoded, *program, *gpu;
-  if (!PyArg_ParseTuple(args, "O!OO", &PyTuple_Type, &encoded, &program, &gpu)) return nullptr;
+  PyObject *encoded, *program, *gpu, *parts;
+  if (!PyArg_ParseTuple(args, "O!OOO!", &PyTuple_Type, &encoded, &program, &gpu, &PyDict_Type,
+                        &parts)) {
+    return nullptr;
+  }
   if (!is_gpu(gpu)) return PyErr_Format(PyExc_TypeError, "DeviceExecutable: expected a GPU");
   if (!numpy_arrays::load()) return nullptr;
   std::unique_ptr<Program> decoded;
@@ -390,11 +397,14 @@ PyObject* construct(PyTypeObject* of, PyObject* args, PyObject*) {
     return nullptr;
   }
   if (!place_constants(*decoded, reinterpret_cast<Gpu*>(gpu))) return nullptr;
+  auto graphs = std::make_unique<Graphs>();
+  if (!add_parts(*graphs, *decoded, parts)) return nullptr;
   PyObject* self = of->tp_alloc(of, 0);
   if (self == nullptr) return nullptr;
   as_executable(self)->call = call;
   decoded->source = program;  // which the executable owns
   as_executable(self)->decoded = decoded.release();
+  as_executable(self)->graphs = graphs.release();
   as_executable(self)->program = Py_NewRef(program);
   as_executable(self)->gpu = reinterpret_cast<Gpu*>(Py_NewRef(gpu));
   return self;
@@ -414,12 +424,20 @@ int clear(PyObject* self) {
 void destroy(PyObject* self) {
   PyTypeObject* of = Py_TYPE(self);
   PyObject_GC_UnTrack(self);
+  delete as_executable(self)->graphs;
   delete as_executable(self)->decoded;
   clear(self);
   Py_XDECREF(as_object(as_executable(self)->gpu));
   of->tp_free(self);
   Py_DECREF(of);
 }
+
+PyObject* told_graphs(PyObject* self, PyObject*) { return told(*as_executable(self)->graphs); }
+
+PyMethodDef methods[] = {
+    {"graphs", told_graphs, METH_NOARGS, "What became of the parts that may be graphs."},
+    {nullptr, nullptr, 0, nullptr},
+};
 
 PyMemberDef members[] = {
     {"__vectorcalloffset__", T_PYSSIZET, offsetof(Executable, call), READONLY, nullptr},
@@ -434,6 +452,7 @@ PyType_Slot slots[] = {
     {Py_tp_traverse, reinterpret_cast<void*>(traverse)},
     {Py_tp_clear, reinterpret_cast<void*>(clear)},
     {Py_tp_call, reinterpret_cast<void*>(PyVectorcall_Call)},
+    {Py_tp_methods, methods},
     {Py_tp_members, members},
     {Py_tp_doc, const_cast<char*>("A program for a GPU: (values, donated=()) -> results.")},
     {0, nullptr},

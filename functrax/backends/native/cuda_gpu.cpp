@@ -101,11 +101,14 @@ void Gpu::begin(PyObject* program) {
 }
 
 bool Gpu::put_mark() {
-  ++asked_;
+  const Mark mark = ++asked_;
   open_ = false;
   PyObject* before = std::exchange(programs_[(asked_ + 1) % kEvents], nullptr);
   Py_XDECREF(before);
-  return check(driver.cuEventRecord(event_of(asked_), compute_), "cuEventRecord");
+  ++putting_;
+  const int error = driver.cuEventRecord(event_of(mark), compute_);
+  --putting_;
+  return check(error, "cuEventRecord");
 }
 
 int Gpu::is_done(Mark mark) {
@@ -215,13 +218,12 @@ bool Gpu::upload(Place place, const void* data, std::size_t nbytes, Mark last_us
     const int error = driver.cuStreamWaitEvent(up_, event_of(last_use), 0);
     if (!check(error, "cuStreamWaitEvent")) return false;
   }
-  open_ = true;
   PyThreadState* saved = PyEval_SaveThread();
   const int error = driver.cuMemcpyHtoDAsync_v2(place, data, nbytes, up_);
   PyEval_RestoreThread(saved);
   return check(error, "cuMemcpyHtoDAsync") &&
          check(driver.cuEventRecord(went_up_, up_), "cuEventRecord") &&
-         check(driver.cuStreamWaitEvent(compute_, went_up_, 0), "cuStreamWaitEvent");
+         asked(driver.cuStreamWaitEvent(compute_, went_up_, 0), "cuStreamWaitEvent");
 }
 
 bool Gpu::download(Place place, void* data, std::size_t nbytes, Mark after) {
@@ -234,18 +236,15 @@ bool Gpu::download(Place place, void* data, std::size_t nbytes, Mark after) {
 }
 
 bool Gpu::copy(Place target, Place source, std::size_t nbytes) {
-  open_ = true;
-  return check(driver.cuMemcpyDtoDAsync_v2(target, source, nbytes, compute_), "cuMemcpyDtoDAsync");
+  return asked(driver.cuMemcpyDtoDAsync_v2(target, source, nbytes, compute_), "cuMemcpyDtoDAsync");
 }
 
 bool Gpu::put(Place place, const void* data, std::size_t nbytes) {
-  open_ = true;
-  return check(driver.cuMemcpyHtoDAsync_v2(place, data, nbytes, compute_), "cuMemcpyHtoDAsync");
+  return asked(driver.cuMemcpyHtoDAsync_v2(place, data, nbytes, compute_), "cuMemcpyHtoDAsync");
 }
 
 // By fills, whose value goes with the request: no memory of the host has to stay as it is.
 bool Gpu::fill(Place place, const void* value, std::size_t nbytes) {
-  open_ = true;
   const auto* bytes = static_cast<const unsigned char*>(value);
   constexpr std::size_t kWord = sizeof(unsigned);
   std::size_t k = 0;
@@ -253,20 +252,23 @@ bool Gpu::fill(Place place, const void* value, std::size_t nbytes) {
     unsigned word;
     std::memcpy(&word, bytes + k, kWord);
     const int error = driver.cuMemsetD32Async(place + k, word, 1, compute_);
-    if (!check(error, "cuMemsetD32Async")) return false;
+    if (!asked(error, "cuMemsetD32Async")) return false;
   }
   for (; k < nbytes; ++k) {
     const int error = driver.cuMemsetD8Async(place + k, bytes[k], 1, compute_);
-    if (!check(error, "cuMemsetD8Async")) return false;
+    if (!asked(error, "cuMemsetD8Async")) return false;
   }
   return true;
 }
 
 bool Gpu::launch(Handle kernel, unsigned grid, unsigned block, void** parameters) {
-  open_ = true;
-  return check(
+  return asked(
       driver.cuLaunchKernel(kernel, grid, 1, 1, block, 1, 1, 0, compute_, parameters, nullptr),
       "cuLaunchKernel");
+}
+
+bool Gpu::launch_graph(Handle graph) {
+  return asked(driver.cuGraphLaunch(graph, compute_), "cuGraphLaunch");
 }
 
 // A kernel of a module; both are loaded once.

@@ -49,7 +49,7 @@ struct Gpu {
     open_ = true;
     return position();
   }
-  Mark position() const { return asked_ + (open_ ? 1 : 0); }
+  Mark position() const { return asked_ + (open_ || putting_ > 0 ? 1 : 0); }
   bool put_mark();
   bool wait(Mark mark);
   int is_done(Mark mark);  // -1 with an error set
@@ -69,6 +69,7 @@ struct Gpu {
   bool put(Place place, const void* data, std::size_t nbytes);
   bool fill(Place place, const void* value, std::size_t nbytes);
   bool launch(Handle kernel, unsigned grid, unsigned block, void** parameters);
+  bool launch_graph(Handle graph);
 
   bool check(int error, const char* function) {
     return error == kSuccess || failed(error, function);
@@ -85,6 +86,11 @@ struct Gpu {
   static constexpr int kEvents = 64;  // an older mark waits for a later one's
 
   bool failed(int error, const char* function);
+  // As `check`, of what the GPU was asked for: others may have put a mark meanwhile.
+  bool asked(int error, const char* function) {
+    open_ = true;
+    return check(error, function);
+  }
   bool has_no_memory(std::size_t size, const Array* array);
   bool too_long(std::int64_t waited);
   PyObject* running() const;
@@ -98,7 +104,8 @@ struct Gpu {
   Handle events_[kEvents];
   PyObject* programs_[kEvents];  // that end with each mark; owned, or null
   Mark asked_, done_;
-  bool open_;  // something was asked for since the last mark
+  bool open_;    // something was asked for since the last mark
+  int putting_;  // how many threads put marks just now: while a simulated driver is called
   Block* waiting_[pool::kClasses];
   std::size_t in_use_, cached_, peak_, allocations_, hits_;
   PyObject* loaded_;  // modules by their texts, and kernels by text and name

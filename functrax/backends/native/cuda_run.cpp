@@ -25,15 +25,23 @@ using program::Slot;
 // One run of a program: asks for its work in order.
 class Run {
  public:
-  Run(Gpu& gpu, std::vector<Event>* events) : gpu_(gpu), events_(events) {}
+  Run(Gpu& gpu, Graphs& graphs, std::vector<Event>* events)
+      : gpu_(gpu), graphs_(graphs), events_(events) {}
 
   bool program(const Program& p, Frame& frame) {
     for (int slot : p.sharing) frame.slots[slot] = frame.slots[p.slots[slot].shares];
     if (events_ != nullptr) return timed(p, frame);
-    for (const Instruction& x : p.instructions) {
-      if (!instruction(p, x, frame)) return false;
+    int next = 0;
+    const auto parts = graphs_.empty() ? graphs_.end() : graphs_.find(&p);
+    if (parts != graphs_.end()) {
+      for (GraphPart& part : parts->second) {
+        if (!instructions(p, frame, next, part.begin)) return false;
+        const int asked = part.ask(gpu_, p, frame);
+        if (asked < 0) return false;
+        next = asked == 1 ? part.end : part.begin;
+      }
     }
-    return true;
+    return instructions(p, frame, next, static_cast<int>(p.instructions.size()));
   }
   bool copy(void* target, const void* source, std::int64_t nbytes) {
     if (target == source || nbytes == 0) return true;
@@ -46,6 +54,13 @@ class Run {
   bool poll(std::int64_t) { return PyErr_CheckSignals() == 0; }
 
  private:
+  bool instructions(const Program& p, Frame& frame, int begin, int end) {
+    for (int k = begin; k < end; ++k) {
+      if (!instruction(p, p.instructions[k], frame)) return false;
+    }
+    return true;
+  }
+
   bool timed(const Program& p, Frame& frame) {
     for (std::size_t k = 0; k < p.instructions.size(); ++k) {
       const std::int64_t begin = recorder::now();
@@ -126,13 +141,15 @@ class Run {
   }
 
   Gpu& gpu_;
+  Graphs& graphs_;
   std::vector<Event>* const events_;
 };
 
 }  // namespace
 
-bool ask_for(Gpu& gpu, const Program& program, Frame& frame, std::vector<Event>* events) {
-  return Run(gpu, events).program(program, frame);
+bool ask_for(Gpu& gpu, const Program& program, Frame& frame, Graphs& graphs,
+             std::vector<Event>* events) {
+  return Run(gpu, graphs, events).program(program, frame);
 }
 
 }  // namespace functrax::cuda

@@ -210,6 +210,11 @@ def bound_kernel(x: Launch, places: Sequence[int], flushes: bool) -> Callable[[i
     return lambda begin, end: in_mode(flushes, function, first, params, begin, end)
 
 
+def workspace_of(program: RuntimeProgram, frame: Frame, n: int) -> int:
+    """Where the part of the arena is that an instruction has, by its number."""
+    return frame[-1] + max(program.workspaces[n], 0)
+
+
 class ProgramRun:
     """One run of a program; ``owner`` keeps all of its memory alive.
 
@@ -260,11 +265,15 @@ class ProgramRun:
         for n, slot in enumerate(program.slots):
             if slot.shares >= 0:
                 frame[n] = frame[slot.shares]
+        self.instructions(program, frame)
+
+    def instructions(self, program: RuntimeProgram, frame: Frame) -> None:
+        """Run the instructions of a program whose slots have addresses."""
         each = self._observer is not None or self._events is not None
         ends = range(1, len(program.instructions) + 1)
         for step in [range(n - 1, n) for n in ends] if each else program.steps:
             run, n = program.instructions[step.start : step.stop], step.start
-            place = frame[-1] + max(program.workspaces[n], 0)
+            place = workspace_of(program, frame, n)
             begin = time.perf_counter_ns() if each else 0
             if self._observer is not None:
                 self._observed(self._observer, run[0], program.slots, frame, place)

@@ -9,6 +9,7 @@ Start at :class:`Target`.
 
 from __future__ import annotations
 
+import math
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
@@ -111,6 +112,12 @@ class Target:
       step_cycles: cycles of a step of an innermost loop besides what is done in it.
       scan_cycles: cycles of a step of running results along a vector: one waits for the other.
       launch_ns: nanoseconds to start a kernel.
+      enqueue_ns: nanoseconds that the host takes to ask a GPU's driver for a launch or a copy.
+      graph_ns: nanoseconds that the host takes to ask it for a graph of these.
+      graph_node_ns: nanoseconds that it takes for a node of the graph, if that has got other
+        addresses.
+      graph_nodes: how many nodes a graph has at most: each takes memory of the driver, and time to
+        make.
       exposed: how much of the shorter one of computing and moving is not hidden behind the other.
       cache_byte_ns: nanoseconds to move a byte between the second cache and a thread: 70 GB/s.
       byte_ns: nanoseconds to move a byte between memory and one thread: 32 GB/s.
@@ -199,6 +206,10 @@ class Target:
     step_cycles: float = 0.8
     scan_cycles: float = 9.0
     launch_ns: float = 60.0
+    enqueue_ns: float = 0.0
+    graph_ns: float = 0.0
+    graph_node_ns: float = 0.0
+    graph_nodes: int = 0
     exposed: float = 0.4
     cache_byte_ns: float = 0.014
     byte_ns: float = 1 / 32
@@ -247,6 +258,12 @@ class Target:
     def has_scaling(self) -> bool:
         """Whether an instruction multiplies vectors of floats by powers of two."""
         return "ldexp" in self.functions
+
+    @property
+    def least_graph_nodes(self) -> int:
+        """From how many nodes on a graph takes the host less time than launches one by one."""
+        saved = self.enqueue_ns - self.graph_node_ns
+        return math.floor(self.graph_ns / saved) + 1 if saved > 0 else self.graph_nodes + 1
 
     @property
     def dialect(self) -> Dialect:

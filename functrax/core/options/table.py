@@ -351,6 +351,13 @@ OPTIONS: Final[dict[str, Option]] = {
             0,
             "The most seconds to wait for a GPU; 0 waits for as long as it takes.",
         ),
+        Option(
+            "cuda_graphs",
+            "switch",
+            True,
+            "Ask a GPU for the launches of a program as CUDA graphs, from its second run on.",
+            compiled=True,
+        ),
         Option("cache", "switch", True, "Keep compiled kernels on disk for the next process."),
         Option("cache_programs", "switch", True, "Keep whole programs there, not only kernels."),
         Option("plans", "switch", True, "Make programs of new sizes from those of earlier ones."),

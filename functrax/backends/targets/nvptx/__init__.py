@@ -23,6 +23,11 @@ OPTIMIZATION: Final = 3
 #: The compute capabilities that code is made for, as numbers: 80 is 8.0.
 CAPABILITIES: Final = (75, 80, 86, 89, 90, 100, 120)
 
+#: Nanoseconds that the host takes to ask for a launch, for a graph, and for a node of it with other
+#: addresses.  NVIDIA publishes 2 to 3 µs for the first, 2 to 2.5 µs and up to 0.2 µs a node for
+#: graphs; to change a node is taken to cost half a launch.  No GPU has measured them here.
+ENQUEUE_NS, GRAPH_NS, GRAPH_NODE_NS = 2500.0, 2500.0, 1450.0
+
 #: One thread.  ``vector_bytes`` is what it computes at once, so that kernels are scalar.
 _THREAD: Final = Target(
     "an NVIDIA GPU",
@@ -40,6 +45,10 @@ _THREAD: Final = Target(
     shuffled_bytes=4,
     cache_line=128,
     least_lanes=1,
+    enqueue_ns=ENQUEUE_NS,
+    graph_ns=GRAPH_NS,
+    graph_node_ns=GRAPH_NODE_NS,
+    graph_nodes=4096,
     functions=frozenset(("fma", "float16")),
 )
 

@@ -35,6 +35,7 @@ struct CopyNode {
   Side source, target;
   std::size_t width, height, depth;
 };
+static_assert(sizeof(KernelNode) == 56 && sizeof(CopyNode) == 200, "as in cuda.h");
 
 #define FUNCTRAX_CUDA_FUNCTIONS(F)                                                                \
   F(cuInit, unsigned)                                                                             \

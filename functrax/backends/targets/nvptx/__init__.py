@@ -24,8 +24,8 @@ OPTIMIZATION: Final = 3
 CAPABILITIES: Final = (75, 80, 86, 89, 90, 100, 120)
 
 #: Nanoseconds that the host takes to ask for a launch, for a graph, and for a node of it with other
-#: addresses.  NVIDIA publishes 2 to 3 µs for the first, 2 to 2.5 µs and up to 0.2 µs a node for
-#: graphs; to change a node is taken to cost half a launch.  No GPU has measured them here.
+#: addresses.  The first two are NVIDIA's (docs/decisions/0058); to change a node is taken to cost
+#: half a launch.  No GPU has measured them here.
 ENQUEUE_NS, GRAPH_NS, GRAPH_NODE_NS = 2500.0, 2500.0, 1450.0
 
 #: One thread.  ``vector_bytes`` is what it computes at once, so that kernels are scalar.

@@ -59,6 +59,7 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...], int]] = {
     "a scan": (scanned, (X,), 1),
     "a loop": (looped, (X,), 1),
     "a function of the host": (with_the_host, (X,), 2),
+    "results in arguments": (in_place, (X, Y), 1),
 }
 
 
@@ -317,6 +318,12 @@ def test_both_halves_make_the_same_graphs(name: str) -> None:
         numbers = {x[-1]: n for n, x in enumerate(asked)}
         found.append(([[numbers[m] for m in x] for x in asked], uses(executable)))
     assert found[0] == found[1] and found[0][0]
+
+
+def test_the_structures_are_those_of_the_driver() -> None:
+    assert ctypes.sizeof(api.KernelNode) == 56 and api.KernelNode.parameters.offset == 40
+    assert ctypes.sizeof(api.CopyNode) == 200 and api.CopyNode.target.offset == 88
+    assert (api.CopyNode.width.offset, type(api.CopyNode().source).device.offset) == (176, 48)
 
 
 def test_what_is_worth_a_graph() -> None:

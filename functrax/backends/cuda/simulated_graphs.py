@@ -15,10 +15,10 @@ import numpy as np
 
 from functrax.backends.cuda import driver as api
 from functrax.backends.cuda.simulator.graph_launches import (
-    ExecutableGraph,
     Graph,
     GraphNode,
     NodeAccess,
+    SimulatedGraph,
 )
 from functrax.backends.cuda.simulator.launch import Statistics
 from functrax.backends.cuda.simulator.memory import DeviceMemory
@@ -143,7 +143,7 @@ class SimulatedGraphs(ABC):
         return api.SUCCESS
 
     def _cuGraphInstantiateWithFlags(self, out: int, graph: int, flags: int) -> None:
-        executable = ExecutableGraph(self.queues, self.of_handle(graph))
+        executable = SimulatedGraph(self.queues, self.of_handle(graph))
         put(out, ctypes.c_void_p, self.handle((graph, executable)))
 
     def _cuGraphExecKernelNodeSetParams(self, executable: int, node: int, at: int) -> int:

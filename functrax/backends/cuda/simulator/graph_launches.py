@@ -8,7 +8,7 @@ Nodes may work in one allocation at once, in different parts of it, as temporari
 in one block.  So their accesses are compared byte by byte: where two nodes meet, one of them
 writing, and neither comes before the other, a dependency is missing, whichever ran first.
 
-Start at :meth:`ExecutableGraph.launch`.
+Start at :meth:`SimulatedGraph.launch`.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class Graph:
     nodes: list[GraphNode] = field(default_factory=list)
 
 
-class ExecutableGraph:
+class SimulatedGraph:
     """A graph as it was when this was made; its nodes may be changed.
 
     Args:

@@ -121,6 +121,13 @@ from functrax.lax.elementwise import (
     tanh as tanh,
     zeta as zeta,
 )
+from functrax.lax.joining import (
+    concatenate as concatenate,
+    split as split,
+    stack as stack,
+    tile as tile,
+    unstack as unstack,
+)
 from functrax.lax.monoids import reduce as reduce
 from functrax.lax.ordering import (
     approx_max_k as approx_max_k,
@@ -159,17 +166,12 @@ from functrax.lax.shapes import (
     broadcast_shapes as broadcast_shapes,
     broadcast_to_rank as broadcast_to_rank,
     collapse as collapse,
-    concatenate as concatenate,
     expand_dims as expand_dims,
     pad as pad,
     reshape as reshape,
     rev as rev,
-    split as split,
     squeeze as squeeze,
-    stack as stack,
-    tile as tile,
     transpose as transpose,
-    unstack as unstack,
 )
 from functrax.lax.slicing import (
     dynamic_index_in_dim as dynamic_index_in_dim,

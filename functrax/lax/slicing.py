@@ -27,6 +27,7 @@ from functrax.core.tracing.primitive import Value, like
 from functrax.core.types import dtypes
 from functrax.core.types.size_bounds import clipped
 from functrax.core.types.symbolic_sizes import integer as as_size
+from functrax.lax.joining import unstack
 from functrax.lax.operands import (
     ArrayLike,
     Shape,
@@ -37,7 +38,6 @@ from functrax.lax.operands import (
     scalar,
     value_of,
 )
-from functrax.lax.shapes import unstack
 
 
 def slice(

@@ -11,8 +11,8 @@ from functrax.core.prims.arithmetic import select_n, stop_gradient
 from functrax.core.prims.reindex import transpose_
 from functrax.core.types import dtypes
 from functrax.lax.elementwise import max as maximum
+from functrax.lax.joining import concatenate
 from functrax.lax.operands import ArrayLike, as_array, broadcast_sizes, repeat, value_of
-from functrax.lax.shapes import concatenate
 from functrax.transforms.control.user_loops import scan
 
 NAME = "tridiagonal_solve"

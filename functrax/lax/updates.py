@@ -21,8 +21,9 @@ from functrax.core.types import dtypes
 from functrax.lax.conversion import convert_element_type
 from functrax.lax.creation import iota
 from functrax.lax.elementwise import cbrt, sqrt
+from functrax.lax.joining import concatenate
 from functrax.lax.operands import ArrayLike, as_array, check_same_dtype, value_of
-from functrax.lax.shapes import concatenate, transpose
+from functrax.lax.shapes import transpose
 from functrax.transforms.control.user_loops import scan, while_loop
 
 __all__ = ["cholesky_update", "qdwh", "symmetric_product"]

@@ -31,6 +31,7 @@ from functrax.lax.conv_numbers import (
     conv_dimension_numbers,
 )
 from functrax.lax.dot import dot_general
+from functrax.lax.joining import part_of
 from functrax.lax.monoids import (
     REDUCTIONS,
     combine_all,
@@ -39,7 +40,7 @@ from functrax.lax.monoids import (
     with_init,
 )
 from functrax.lax.operands import ArrayLike, Shape, as_array, as_ints, repeat, value_of
-from functrax.lax.shapes import part_of, transpose
+from functrax.lax.shapes import transpose
 from functrax.lax.window_shapes import WindowAxis, window_axes
 
 #: So many times longer than its stride is a window that is combined by halves, and so much work.

@@ -72,6 +72,10 @@ def gather(
       fill_value: what windows out of bounds hold; NaN for floats, the lowest signed and the
         largest unsigned integer, and True, if omitted.
 
+    Returns:
+      An array of the operand's dtype: the axes of ``start_indices`` but the last, and at
+        ``offset_dims`` those of the windows.
+
     Raises:
       ShapeError: if the dimension numbers do not fit the arrays.
       DTypeError: if the indices are not integers.
@@ -145,10 +149,16 @@ _SCATTER_DOC = """{summary}
     Raises:
       ShapeError: if the dimension numbers do not fit the arrays.
       DTypeError: if the indices are not integers, or the dtypes differ.
+
+    >>> import numpy as np
+    >>> from functrax import lax
+    >>> rows, places = lax.ScatterDimensionNumbers((), (0,), (0,)), np.array([[0], [2]])
+    >>> lax.{name}(np.array([5, 6, 7]), places, np.array([2, 9]), rows)
+    Array({shown}, dtype=int32)
     """
 
 
-def _scatter_function(name: str, op: str, summary: str) -> Callable[..., Array]:
+def _scatter_function(name: str, op: str, summary: str, shown: str) -> Callable[..., Array]:
     def scatter_function(
         operand: ArrayLike,
         scatter_indices: ArrayLike,
@@ -171,17 +181,26 @@ def _scatter_function(name: str, op: str, summary: str) -> Callable[..., Array]:
         )
 
     scatter_function.__name__ = scatter_function.__qualname__ = name
-    scatter_function.__doc__ = _SCATTER_DOC.format(summary=summary)
+    scatter_function.__doc__ = _SCATTER_DOC.format(name=name, summary=summary, shown=shown)
     return scatter_function
 
 
 scatter = _scatter_function(
-    "scatter", "set", "Put windows at places; of several for one element the last stays."
+    "scatter",
+    "set",
+    "Put windows at places; of several for one element the last stays.",
+    "[2, 6, 9]",
 )
-scatter_add = _scatter_function("scatter_add", "add", "Add windows at places.")
-scatter_mul = _scatter_function("scatter_mul", "mul", "Multiply windows into places.")
-scatter_min = _scatter_function("scatter_min", "min", "The smaller of elements and windows.")
-scatter_max = _scatter_function("scatter_max", "max", "The larger of elements and windows.")
+scatter_add = _scatter_function("scatter_add", "add", "Add windows at places.", "[ 7,  6, 16]")
+scatter_mul = _scatter_function(
+    "scatter_mul", "mul", "Multiply windows into places.", "[10,  6, 63]"
+)
+scatter_min = _scatter_function(
+    "scatter_min", "min", "The smaller of elements and windows.", "[2, 6, 7]"
+)
+scatter_max = _scatter_function(
+    "scatter_max", "max", "The larger of elements and windows.", "[5, 6, 9]"
+)
 
 
 def scatter_sub(
@@ -194,7 +213,29 @@ def scatter_sub(
     unique_indices: bool = False,
     mode: Mode = None,
 ) -> Array:
-    """Subtract windows at places; the arguments are those of :func:`scatter`."""
+    """Subtract windows at places; the arguments are those of :func:`scatter`.
+
+    Args:
+      operand: an array.
+      scatter_indices: an integer array; its last axis holds where one window starts.
+      updates: an array of the operand's dtype, the windows.
+      dimension_numbers: which axis is which.
+      indices_are_sorted: accepted as in jax.lax.
+      unique_indices: as for :func:`scatter`.
+      mode: as for :func:`scatter`.
+
+    Returns:
+      An array like the operand.
+
+    Raises:
+      ShapeError, DTypeError: as for :func:`scatter`.
+
+    >>> import numpy as np
+    >>> from functrax import lax
+    >>> rows = lax.ScatterDimensionNumbers((), (0,), (0,))
+    >>> lax.scatter_sub(np.array([5, 6, 7]), np.array([[0], [2]]), np.array([1, 2]), rows)
+    Array([4, 6, 5], dtype=int32)
+    """
     minus = neg.bind(value_of("scatter_sub", updates))
     return _scatter(
         "scatter_sub",
@@ -234,6 +275,17 @@ def scatter_apply(
 
     Returns:
       An array like the operand.
+
+    Raises:
+      ShapeError: if the dimension numbers do not fit the arrays.
+      DTypeError: if the indices are not integers, or ``func`` changes the dtype.
+
+    >>> import numpy as np
+    >>> from functrax import lax
+    >>> rows = lax.ScatterDimensionNumbers((), (0,), (0,))
+    >>> square, places = lambda x: x * x, np.array([[0], [2]])
+    >>> lax.scatter_apply(np.array([5, 6, 7]), places, square, rows, update_shape=(2,))
+    Array([25,  6, 49], dtype=int32)
     """
     name = "scatter_apply"
     x, indices = value_of(name, operand), value_of(name, known_index(scatter_indices))

@@ -25,10 +25,17 @@ _CUMULATIVE_DOC = """{summary}
     Raises:
       AxisError: if the axis is out of range.
       DTypeError: if the array has another dtype.
+
+    >>> import numpy as np
+    >>> from functrax import lax
+    >>> lax.{name}(np.array({row}))
+    {shown}
     """
 
 
-def _cumulative(primitive: Primitive, summary: str, takes: str) -> Callable[..., Array]:
+def _cumulative(
+    primitive: Primitive, summary: str, takes: str, row: str, shown: str
+) -> Callable[..., Array]:
     name = primitive.name
 
     def cumulative_function(operand: ArrayLike, axis: int = 0, reverse: bool = False) -> Array:
@@ -37,17 +44,47 @@ def _cumulative(primitive: Primitive, summary: str, takes: str) -> Callable[...,
         return as_array(primitive.bind(x, axis=place, reverse=bool(reverse)))
 
     cumulative_function.__name__ = cumulative_function.__qualname__ = name
-    cumulative_function.__doc__ = _CUMULATIVE_DOC.format(summary=summary, takes=takes)
+    cumulative_function.__doc__ = _CUMULATIVE_DOC.format(
+        name=name, summary=summary, takes=takes, row=row, shown=shown
+    )
     return cumulative_function
 
 
 _ORDERED = "that is not complex"
-cumsum = _cumulative(cumulative.cumsum, "The sum of the elements so far.", "of numbers")
-cumprod = _cumulative(cumulative.cumprod, "The product of the elements so far.", "of numbers")
-cummax = _cumulative(cumulative.cummax, "The largest element so far; NaN wins.", _ORDERED)
-cummin = _cumulative(cumulative.cummin, "The smallest element so far; NaN wins.", _ORDERED)
+cumsum = _cumulative(
+    cumulative.cumsum,
+    "The sum of the elements so far.",
+    "of numbers",
+    "[1, 2, 3]",
+    "Array([1, 3, 6], dtype=int32)",
+)
+cumprod = _cumulative(
+    cumulative.cumprod,
+    "The product of the elements so far.",
+    "of numbers",
+    "[2, 3, 4]",
+    "Array([ 2,  6, 24], dtype=int32)",
+)
+cummax = _cumulative(
+    cumulative.cummax,
+    "The largest element so far; NaN wins.",
+    _ORDERED,
+    "[1.0, 3.0, 2.0]",
+    "Array([1., 3., 3.], dtype=float32)",
+)
+cummin = _cumulative(
+    cumulative.cummin,
+    "The smallest element so far; NaN wins.",
+    _ORDERED,
+    "[1.0, 3.0, np.nan]",
+    "Array([ 1.,  1., nan], dtype=float32)",
+)
 cumlogsumexp = _cumulative(
-    cumulative.cumlogsumexp, "log of the sum of exp of the elements so far.", "of floats"
+    cumulative.cumlogsumexp,
+    "log of the sum of exp of the elements so far.",
+    "of floats",
+    "[1000.0, 1000.0]",
+    "Array([1000.    , 1000.6932], dtype=float32)",
 )
 
 
@@ -92,6 +129,18 @@ def sort_key_val(
     keys: ArrayLike, values: ArrayLike, dimension: int = -1, is_stable: bool = True
 ) -> tuple[Array, Array]:
     """Sort ``keys`` along an axis, and move ``values`` along with them.
+
+    Args:
+      keys: an array.
+      values: an array of the same shape, of any dtype.
+      dimension: the axis.
+      is_stable: whether equal keys keep their order; they do in any case.
+
+    Returns:
+      ``(keys, values)``, sorted.
+
+    Raises:
+      ShapeError, AxisError: if the shapes differ, or the axis is out of range.
 
     >>> import numpy as np
     >>> from functrax import lax
@@ -149,6 +198,14 @@ def approx_max_k(
 
     Returns:
       ``[values, indices]``.
+
+    Raises:
+      DTypeError, ShapeError, AxisError: as for :func:`top_k`.
+
+    >>> import numpy as np
+    >>> from functrax import lax
+    >>> lax.approx_max_k(np.array([5.0, 9.0, 7.0]), 1)
+    [Array([9.], dtype=float32), Array([1], dtype=int32)]
     """
     return top_k(operand, k, axis=reduction_dimension)
 
@@ -161,7 +218,27 @@ def approx_min_k(
     reduction_input_size_override: int = -1,
     aggregate_to_topk: bool = True,
 ) -> list[Array]:
-    """The ``k`` smallest elements along an axis, the smallest first; see :func:`approx_max_k`."""
+    """The ``k`` smallest elements along an axis, the smallest first; see :func:`approx_max_k`.
+
+    Args:
+      operand: an array of floats.
+      k: how many.
+      reduction_dimension: the axis.
+      recall_target: accepted for compatibility; all of them are found.
+      reduction_input_size_override: accepted for compatibility.
+      aggregate_to_topk: accepted for compatibility.
+
+    Returns:
+      ``[values, indices]``.
+
+    Raises:
+      DTypeError, ShapeError, AxisError: as for :func:`top_k`.
+
+    >>> import numpy as np
+    >>> from functrax import lax
+    >>> lax.approx_min_k(np.array([5.0, 9.0, 7.0]), 1)
+    [Array([5.], dtype=float32), Array([0], dtype=int32)]
+    """
     values, indices = top_k(
         as_array(arithmetic.neg(value_of("approx_min_k", operand))), k, axis=reduction_dimension
     )

@@ -27,14 +27,22 @@ _AXES_DOC = """
       operand: an array{of}.
       axes: the axes to reduce, counted from 0; they disappear.
 
+    Returns:
+      An array of the remaining axes and the operand's dtype.
+
     Raises:
       AxisError: if an axis is out of range or named twice.
       DTypeError: if the array has another dtype.
+
+    >>> import numpy as np
+    >>> from functrax import lax
+    >>> lax.{name}(np.array({rows}), (0,))
+    {shown}
     """
 
 
 def _reduction(
-    primitive: Primitive, does: str, of: str
+    primitive: Primitive, does: str, of: str, rows: str, shown: str
 ) -> Callable[[ArrayLike, Sequence[int]], Array]:
     name = primitive.name
 
@@ -42,22 +50,60 @@ def _reduction(
         return as_array(reduced(primitive, value_of(name, operand), as_ints(name, axes, "axes")))
 
     reduction.__name__ = reduction.__qualname__ = name
-    reduction.__doc__ = does + _AXES_DOC.format(of=of)
+    reduction.__doc__ = does + _AXES_DOC.format(name=name, of=of, rows=rows, shown=shown)
     return reduction
 
 
 _BITS = " of truth values, or of integers, whose bits are combined"
-reduce_sum = _reduction(prims.reduce_sum, "The sum along axes.", " of numbers")
-reduce_prod = _reduction(prims.reduce_prod, "The product along axes.", " of numbers")
+reduce_sum = _reduction(
+    prims.reduce_sum,
+    "The sum along axes.",
+    " of numbers",
+    "[[1, 2], [3, 4]]",
+    "Array([4, 6], dtype=int32)",
+)
+reduce_prod = _reduction(
+    prims.reduce_prod,
+    "The product along axes.",
+    " of numbers",
+    "[[1, 2], [3, 4]]",
+    "Array([3, 8], dtype=int32)",
+)
 reduce_max = _reduction(
-    prims.reduce_max, "The largest element along axes; NaN wins.", "; complex numbers by real part"
+    prims.reduce_max,
+    "The largest element along axes; NaN wins.",
+    "; complex numbers by real part",
+    "[[1.0, 5.0], [3.0, np.nan]]",
+    "Array([ 3., nan], dtype=float32)",
 )
 reduce_min = _reduction(
-    prims.reduce_min, "The smallest element along axes; NaN wins.", "; complex numbers by real part"
+    prims.reduce_min,
+    "The smallest element along axes; NaN wins.",
+    "; complex numbers by real part",
+    "[[1.0, 5.0], [3.0, np.nan]]",
+    "Array([ 1., nan], dtype=float32)",
 )
-reduce_and = _reduction(prims.reduce_and, "Whether all hold along axes.", _BITS)
-reduce_or = _reduction(prims.reduce_or, "Whether any holds along axes.", _BITS)
-reduce_xor = _reduction(prims.reduce_xor, "Whether an odd number hold along axes.", _BITS)
+reduce_and = _reduction(
+    prims.reduce_and,
+    "Whether all hold along axes.",
+    _BITS,
+    "[[True, True], [False, True]]",
+    "Array([False,  True], dtype=bool)",
+)
+reduce_or = _reduction(
+    prims.reduce_or,
+    "Whether any holds along axes.",
+    _BITS,
+    "[[6, 0], [3, 0]]",
+    "Array([7, 0], dtype=int32)",
+)
+reduce_xor = _reduction(
+    prims.reduce_xor,
+    "Whether an odd number hold along axes.",
+    _BITS,
+    "[[6, 7], [3, 7]]",
+    "Array([5, 0], dtype=int32)",
+)
 
 
 def argmax(operand: ArrayLike, axis: int, index_dtype: DTypeLike) -> Array:
@@ -68,8 +114,13 @@ def argmax(operand: ArrayLike, axis: int, index_dtype: DTypeLike) -> Array:
       axis: the axis, which disappears.
       index_dtype: the integer dtype of the result.
 
+    Returns:
+      An array without the axis.
+
     Raises:
       ShapeError: if the axis has no elements.
+      AxisError: if the axis is out of range.
+      DTypeError: for complex numbers, or if ``index_dtype`` is no integer dtype.
 
     >>> import numpy as np
     >>> from functrax import lax
@@ -82,7 +133,24 @@ def argmax(operand: ArrayLike, axis: int, index_dtype: DTypeLike) -> Array:
 
 
 def argmin(operand: ArrayLike, axis: int, index_dtype: DTypeLike) -> Array:
-    """The index of the smallest element along an axis; see :func:`argmax`."""
+    """The index of the smallest element along an axis; see :func:`argmax`.
+
+    Args:
+      operand: an array that is not complex.
+      axis: the axis, which disappears.
+      index_dtype: the integer dtype of the result.
+
+    Returns:
+      An array without the axis.
+
+    Raises:
+      ShapeError, AxisError, DTypeError: as :func:`argmax`.
+
+    >>> import numpy as np
+    >>> from functrax import lax
+    >>> lax.argmin(np.array([3.0, 9.0, 3.0]), 0, "int32")
+    Array(0, dtype=int32)
+    """
     x = value_of("argmin", operand)
     place = axis_of("argmin", x.aval.ndim, axis)
     return as_array(prims.argmin.bind(x, axis=place, index_dtype=dtype_of(index_dtype)))

@@ -27,6 +27,9 @@ def select(pred: ArrayLike, on_true: ArrayLike, on_false: ArrayLike) -> Array:
       on_true: an array, or a number if the other case is an array.
       on_false: an array of the same dtype and shape.
 
+    Returns:
+      An array of the shape and dtype of the cases.
+
     Raises:
       ShapeError, DTypeError: if the operands do not fit.
 
@@ -46,8 +49,17 @@ def select_n(which: ArrayLike, *cases: ArrayLike) -> Array:
       which: bool for at most two cases, or int32 from 0 on; a scalar, or of the cases' shape.
       cases: arrays of one dtype and shape; numbers among them are repeated.
 
+    Returns:
+      An array of the shape and dtype of the cases.
+
     Raises:
+      ArgumentError: if there is no case.
       ShapeError, DTypeError: if the operands do not fit.
+
+    >>> import numpy as np
+    >>> from functrax import lax
+    >>> lax.select_n(np.array([0, 2, 1]), np.zeros(3), np.ones(3), np.full(3, 7.0))
+    Array([0., 7., 1.], dtype=float32)
     """
     if not cases:
         raise ArgumentError("select_n takes at least one case", got="none", fix="add a case")
@@ -84,6 +96,13 @@ def clamp(min: ArrayLike, x: ArrayLike, max: ArrayLike) -> Array:
       x: an array that is not complex.
       max: a scalar, or an array of the shape of ``x``.
 
+    Returns:
+      An array of the shape and dtype of ``x``.
+
+    Raises:
+      DTypeError: if the dtypes differ, or are complex.
+      ShapeError: if a bound has another shape.
+
     >>> import numpy as np
     >>> from functrax import lax
     >>> lax.clamp(0.0, np.array([-1.0, 0.5, 3.0]), 1.0)
@@ -99,6 +118,13 @@ def integer_pow(x: ArrayLike, y: int) -> Array:
       x: an array of numbers.
       y: the exponent; not negative for integers.
 
+    Returns:
+      An array of the shape and dtype of ``x``.
+
+    Raises:
+      ArgumentError: for a negative power of integers.
+      DTypeError: if ``x`` is of truth values, or no array.
+
     >>> from functrax import lax
     >>> lax.integer_pow(2.0, -2)
     Array(0.25, dtype=float32, weak_type=True)
@@ -112,6 +138,13 @@ def pow(x: ArrayLike, y: ArrayLike) -> Array:
     Args:
       x: an array, floating point or complex.
       y: an exponent of the same dtype, or of an integer dtype.
+
+    Returns:
+      An array of the shape and dtype of ``x``.
+
+    Raises:
+      DTypeError: if ``x`` is neither floating point nor complex, or the exponent has another dtype.
+      ShapeError: if the shapes differ.
 
     >>> import numpy as np
     >>> from functrax import lax
@@ -130,7 +163,22 @@ def pow(x: ArrayLike, y: ArrayLike) -> Array:
 
 
 def reciprocal(x: ArrayLike) -> Array:
-    """``1 / x``, of floating point or complex numbers."""
+    """``1 / x``, of floating point or complex numbers.
+
+    Args:
+      x: an array, floating point or complex.
+
+    Returns:
+      An array of the shape and dtype of ``x``.
+
+    Raises:
+      ArgumentError: for integers.
+
+    >>> import numpy as np
+    >>> from functrax import lax
+    >>> lax.reciprocal(np.array([4.0, 0.0]))
+    Array([0.25,  inf], dtype=float32)
+    """
     return integer_pow(x, -1)
 
 
@@ -140,6 +188,13 @@ def round(x: ArrayLike, rounding_method: RoundingMethod = RoundingMethod.AWAY_FR
     Args:
       x: an array, floating point.
       rounding_method: where values halfway between two integers go.
+
+    Returns:
+      An array of the shape and dtype of ``x``.
+
+    Raises:
+      DTypeError: if ``x`` is not floating point.
+      ArgumentError: for an unknown method.
 
     >>> import numpy as np
     >>> from functrax import lax
@@ -157,6 +212,18 @@ def reduce_precision(operand: ArrayLike, exponent_bits: int, mantissa_bits: int)
       operand: an array, floating point.
       exponent_bits: at least 1; what is too large becomes infinite.
       mantissa_bits: at least 0.
+
+    Returns:
+      An array of the shape and dtype of ``operand``.
+
+    Raises:
+      DTypeError: if ``operand`` is not floating point.
+      ArgumentError: for fewer bits.
+
+    >>> import numpy as np
+    >>> from functrax import lax
+    >>> lax.reduce_precision(np.array([3.14159, 1e6]), exponent_bits=5, mantissa_bits=10)  # float16
+    Array([3.140625,      inf], dtype=float32)
     """
     return as_array(
         rounding.reduce_precision.bind(
@@ -172,6 +239,12 @@ def stop_gradient(x: T) -> T:
 
     Args:
       x: a pytree of arrays; integers, which have no derivative, stay as they are.
+
+    Returns:
+      A pytree of the same structure, shapes and dtypes.
+
+    Raises:
+      DTypeError: if a leaf is not an array or a number.
 
     >>> import functrax
     >>> from functrax import lax

@@ -43,6 +43,10 @@ def conv_dimension_numbers(
         in the order of the kernel's; or ConvDimensionNumbers; or None for ``NC...``, ``OI...``,
         ``NC...``.
 
+    Returns:
+      For each of the array, the kernel and the result, which axis is the batch (the kernel's output
+        features), which the features, and which the spatial axes.
+
     Raises:
       ShapeError: if the ranks differ, or are below 2.
       ArgumentError: if the layouts do not say where each axis is.
@@ -89,7 +93,21 @@ def _unknown_layout(given: Any, rank: int) -> ArgumentError:
 
 
 def conv_general_permutations(dimension_numbers: tuple[str, str, str]) -> tuple[Shape, ...]:
-    """For layouts as strings, the axes of array, kernel and result in ``NC...`` order."""
+    """For layouts as strings, the axes of array, kernel and result in ``NC...`` order.
+
+    Args:
+      dimension_numbers: three layouts, as for :func:`conv_dimension_numbers`.
+
+    Returns:
+      Three tuples of axis numbers.
+
+    Raises:
+      ArgumentError: if the layouts do not say where each axis is.
+
+    >>> from functrax import lax
+    >>> lax.conv_general_permutations(("NHWC", "HWIO", "NHWC"))
+    ((0, 3, 1, 2), (3, 2, 0, 1), (0, 3, 1, 2))
+    """
     rank = len(dimension_numbers[0])
     return tuple(map(tuple, conv_dimension_numbers((0,) * rank, (0,) * rank, dimension_numbers)))
 
@@ -102,6 +120,19 @@ def conv_shape_tuple(
     batch_group_count: int = 1,
 ) -> Shape:
     """The shape of a convolution's result, all in ``NC...``, ``OI...`` layout.
+
+    Args:
+      lhs_shape: ``(batch, features, *spatial)``.
+      rhs_shape: ``(output features, input features, *window)``.
+      strides: how far apart windows are, for each spatial axis.
+      pads: a pair ``(low, high)`` for each spatial axis.
+      batch_group_count: into how many groups the batch is split.
+
+    Returns:
+      ``(batch, output features, *spatial)``.
+
+    Raises:
+      ArgumentError: if there is not a pair of paddings for each stride.
 
     >>> from functrax.lax.conv_numbers import conv_shape_tuple
     >>> conv_shape_tuple((2, 3, 8), (5, 3, 3), (2,), [(1, 1)])
@@ -122,6 +153,19 @@ def conv_general_shape_tuple(
     dimension_numbers: tuple[str, str, str],
 ) -> Shape:
     """The shape of a convolution's result, in layouts given as strings.
+
+    Args:
+      lhs_shape: the array's shape.
+      rhs_shape: the kernel's shape.
+      window_strides: how far apart windows are, for each spatial axis.
+      padding: a name or pairs, as for :func:`conv_general_dilated`.
+      dimension_numbers: three layouts, as for :func:`conv_dimension_numbers`.
+
+    Returns:
+      The sizes in the order of the third layout.
+
+    Raises:
+      ArgumentError: if the layouts, strides or padding are not understood.
 
     >>> from functrax import lax
     >>> layouts = ("NWC", "WIO", "NWC")
@@ -144,6 +188,19 @@ def conv_transpose_shape_tuple(
     """The shape of a transposed convolution's result, in layouts given as strings.
 
     The pairs of a ``padding`` that is no name are those of the dilated array.
+
+    Args:
+      lhs_shape: the array's shape.
+      rhs_shape: the kernel's shape.
+      window_strides: the factor by which each spatial axis grows.
+      padding: ``"SAME"``, ``"VALID"``, or a pair ``(low, high)`` for each spatial axis.
+      dimension_numbers: three layouts, as for :func:`conv_dimension_numbers`.
+
+    Returns:
+      The sizes in the order of the third layout.
+
+    Raises:
+      ArgumentError: if the layouts are not understood, or pairs are missing.
 
     >>> from functrax import lax
     >>> layouts = ("NWC", "WIO", "NWC")

@@ -25,6 +25,12 @@ def convert_element_type(operand: ArrayLike, new_dtype: DTypeLike) -> Array:
       operand: an array or a number.
       new_dtype: the dtype; 64-bit dtypes are narrowed while x64 is off.
 
+    Returns:
+      An array of the operand's shape.
+
+    Raises:
+      DTypeError: if the operand is no array or number, or the dtype is unknown.
+
     >>> from functrax import lax
     >>> lax.convert_element_type(2.7, "int32")
     Array(2, dtype=int32)
@@ -39,6 +45,15 @@ def convert_element_type(operand: ArrayLike, new_dtype: DTypeLike) -> Array:
 def dtype(x: ArrayLike | DTypeLike) -> dtypes.DType:
     """The dtype that an array, a number or the name of a dtype has as an array.
 
+    Args:
+      x: an array, a number, a dtype, or the name of one.
+
+    Returns:
+      A NumPy dtype; 64-bit types are narrowed while x64 is off.
+
+    Raises:
+      DTypeError: if ``x`` is none of these.
+
     >>> from functrax import lax
     >>> lax.dtype(2.0), lax.dtype(int)
     (dtype('float32'), dtype('int32'))
@@ -47,17 +62,62 @@ def dtype(x: ArrayLike | DTypeLike) -> dtypes.DType:
 
 
 def real(x: ArrayLike) -> Array:
-    """The real part of complex numbers."""
+    """The real part of complex numbers.
+
+    Args:
+      x: a complex array.
+
+    Returns:
+      A real array of the same shape: float32 for complex64, float64 for complex128.
+
+    Raises:
+      DTypeError: if ``x`` is not complex.
+
+    >>> import numpy as np
+    >>> from functrax import lax
+    >>> lax.real(np.array([1 + 2j]))
+    Array([1.], dtype=float32)
+    """
     return as_array(convert.real.bind(value_of("real", x)))
 
 
 def imag(x: ArrayLike) -> Array:
-    """The imaginary part of complex numbers."""
+    """The imaginary part of complex numbers.
+
+    Args:
+      x: a complex array.
+
+    Returns:
+      A real array of the same shape: float32 for complex64, float64 for complex128.
+
+    Raises:
+      DTypeError: if ``x`` is not complex.
+
+    >>> import numpy as np
+    >>> from functrax import lax
+    >>> lax.imag(np.array([1 + 2j]))
+    Array([2.], dtype=float32)
+    """
     return as_array(convert.imag.bind(value_of("imag", x)))
 
 
 def conj(x: ArrayLike) -> Array:
-    """The complex conjugate; of real numbers, the same number as a complex one."""
+    """The complex conjugate; of real numbers, the same number as a complex one.
+
+    Args:
+      x: an array, floating point or complex.
+
+    Returns:
+      A complex array of the same shape.
+
+    Raises:
+      DTypeError: for integers and truth values.
+
+    >>> import numpy as np
+    >>> from functrax import lax
+    >>> lax.conj(np.array([1 + 2j]))
+    Array([1.-2.j], dtype=complex64)
+    """
     value = value_of("conj", x)
     if dtypes.is_complex(value.aval.dtype):
         return as_array(convert.conj.bind(value))
@@ -65,7 +125,24 @@ def conj(x: ArrayLike) -> Array:
 
 
 def complex(x: ArrayLike, y: ArrayLike) -> Array:
-    """``x + iy`` of float32 or float64 operands."""
+    """``x + iy`` of float32 or float64 operands.
+
+    Args:
+      x: the real part, an array or a number.
+      y: the imaginary part, of the same shape and dtype.
+
+    Returns:
+      A complex array of the same shape.
+
+    Raises:
+      DTypeError: for other dtypes, or different ones.
+      ShapeError: if the shapes differ.
+
+    >>> import numpy as np
+    >>> from functrax import lax
+    >>> lax.complex(np.array([1.0, 2.0]), 3.0)
+    Array([1.+3.j, 2.+3.j], dtype=complex64)
+    """
     a, b = pair("complex", x, y)
     return as_array(convert.complex_.bind(a, b))
 
@@ -79,6 +156,9 @@ def bitcast_convert_type(operand: ArrayLike, new_dtype: DTypeLike) -> Array:
     Args:
       operand: an array.
       new_dtype: the dtype to read the bits as; neither bool nor complex if the width changes.
+
+    Returns:
+      An array of the new dtype; of the operand's shape if the dtypes have one width.
 
     Raises:
       DTypeError: if the bits cannot be read as that dtype.

@@ -255,7 +255,27 @@ def conv(
     precision: PrecisionLike = None,
     preferred_element_type: DTypeLike | None = None,
 ) -> Array:
-    """A convolution in ``NC...``, ``OI...`` layout; see :func:`conv_general_dilated`."""
+    """A convolution in ``NC...``, ``OI...`` layout; see :func:`conv_general_dilated`.
+
+    Args:
+      lhs: ``(batch, features, *spatial)``.
+      rhs: a kernel ``(output features, input features, *window)`` of the same dtype.
+      window_strides: how far apart windows are, for each spatial axis.
+      padding: ``"SAME"``, ``"SAME_LOWER"`` or ``"VALID"``.
+      precision: accepted as in jax.lax.
+      preferred_element_type: the dtype in which to add up, and of the result.
+
+    Returns:
+      ``(batch, output features, *spatial)``.
+
+    Raises:
+      ShapeError, ArgumentError, DTypeError: as :func:`conv_general_dilated`.
+
+    >>> import numpy as np
+    >>> from functrax import lax
+    >>> lax.conv(np.arange(4.0).reshape(1, 1, 4), np.ones((1, 1, 2)), (2,), "VALID")
+    Array([[[1., 5.]]], dtype=float32)
+    """
     return conv_general_dilated(
         lhs,
         rhs,
@@ -276,7 +296,30 @@ def conv_with_general_padding(
     precision: PrecisionLike = None,
     preferred_element_type: DTypeLike | None = None,
 ) -> Array:
-    """A convolution in ``NC...``, ``OI...`` layout; see :func:`conv_general_dilated`."""
+    """A convolution in ``NC...``, ``OI...`` layout; see :func:`conv_general_dilated`.
+
+    Args:
+      lhs: ``(batch, features, *spatial)``.
+      rhs: a kernel ``(output features, input features, *window)`` of the same dtype.
+      window_strides: how far apart windows are, for each spatial axis.
+      padding: a name, or a pair ``(low, high)`` for each spatial axis.
+      lhs_dilation: for each spatial axis the distance of the array's elements; None for 1.
+      rhs_dilation: for each spatial axis the distance of the kernel's elements; None for 1.
+      precision: accepted as in jax.lax.
+      preferred_element_type: the dtype in which to add up, and of the result.
+
+    Returns:
+      ``(batch, output features, *spatial)``.
+
+    Raises:
+      ShapeError, ArgumentError, DTypeError: as :func:`conv_general_dilated`.
+
+    >>> import numpy as np
+    >>> from functrax import lax
+    >>> x, w = np.arange(4.0).reshape(1, 1, 4), np.ones((1, 1, 2))
+    >>> lax.conv_with_general_padding(x, w, (1,), [(1, 0)], None, (2,))
+    Array([[[1., 2., 4.]]], dtype=float32)
+    """
     return conv_general_dilated(
         lhs,
         rhs,
@@ -325,8 +368,17 @@ def conv_transpose(
       preferred_element_type: the dtype in which to add up, and of the result.
       use_consistent_padding: whether pairs too are those of the strided convolution.
 
+    Returns:
+      An array with a batch, a feature and spatial axes in the layout asked for.
+
     Raises:
       ShapeError, ArgumentError, DTypeError: as :func:`conv_general_dilated`.
+
+    >>> import numpy as np
+    >>> from functrax import lax
+    >>> x, w = np.array([[[1.0], [2.0]]]), np.ones((2, 1, 1))
+    >>> lax.conv_transpose(x, w, (2,), "SAME").ravel()
+    Array([1., 1., 2., 2.], dtype=float32)
     """
     x, w = value_of("conv_transpose", lhs), value_of("conv_transpose", rhs)
     if dimension_numbers is None:

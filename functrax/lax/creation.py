@@ -36,6 +36,9 @@ def full(shape: Sequence[int], fill_value: ArrayLike, dtype: DTypeLike | None = 
       fill_value: a scalar.
       dtype: its dtype; that of the value if omitted.
 
+    Returns:
+      An array of that shape; of weak type if the value is a Python number and ``dtype`` is omitted.
+
     Raises:
       ShapeError: if the value is not a scalar, or a size is negative.
 
@@ -68,6 +71,19 @@ def full_like(
       fill_value: a scalar.
       dtype: the dtype, if it is to be another one.
       shape: the shape, if it is to be another one.
+
+    Returns:
+      An array; of weak type if ``x`` is, and ``dtype`` is omitted.
+
+    Raises:
+      ShapeError: if the value is not a scalar, or a size is negative.
+      DTypeError: if ``x`` is no array.
+
+    >>> import numpy as np
+    >>> from functrax import lax
+    >>> lax.full_like(np.zeros((2, 2), "int32"), 7)
+    Array([[7, 7],
+           [7, 7]], dtype=int32)
     """
     like = x if hasattr(x, "shape") and hasattr(x, "dtype") else value_of("full_like", x)
     wanted = like.dtype if dtype is None else dtype
@@ -78,12 +94,37 @@ def full_like(
 
 
 def empty(shape: Sequence[int], dtype: DTypeLike) -> Array:
-    """An array of zeros: there is no memory without a value here."""
+    """An array of zeros: there is no memory without a value here.
+
+    Args:
+      shape: its shape.
+      dtype: its dtype.
+
+    Returns:
+      An array of zeros.
+
+    Raises:
+      ShapeError: if a size is negative, or not a known integer.
+
+    >>> from functrax import lax
+    >>> lax.empty((2,), "float32")
+    Array([0., 0.], dtype=float32)
+    """
     return as_array(prims.full(as_ints("empty", shape), literal(0, dtype_of(dtype))))
 
 
 def iota(dtype: DTypeLike, size: int) -> Array:
     """``0, 1, ..., size - 1``.
+
+    Args:
+      dtype: a dtype of numbers.
+      size: how many.
+
+    Returns:
+      An array of rank 1.
+
+    Raises:
+      ShapeError: if the size is negative, or not a known integer.
 
     >>> from functrax import lax
     >>> lax.iota("float32", 3)
@@ -100,6 +141,13 @@ def broadcasted_iota(dtype: DTypeLike, shape: Sequence[int], dimension: int) -> 
       dtype: a dtype of numbers.
       shape: the shape of the result.
       dimension: the axis.
+
+    Returns:
+      An array of that shape.
+
+    Raises:
+      ShapeError: if a size is negative, or not a known integer.
+      AxisError: if the axis is out of range.
 
     >>> from functrax import lax
     >>> lax.broadcasted_iota(int, (2, 3), 1)
@@ -121,6 +169,9 @@ def broadcast_like(arr: ArrayLike, like_arr: ArrayLike) -> Array:
     Args:
       arr: an array.
       like_arr: an array of the shape that is wanted.
+
+    Returns:
+      An array of the shape of ``like_arr`` and the dtype of ``arr``.
 
     Raises:
       ShapeError: if the shape does not broadcast to the other one.
@@ -145,6 +196,15 @@ def broadcast_like(arr: ArrayLike, like_arr: ArrayLike) -> Array:
 
 def shape_as_value(shape: Sequence[int]) -> Array:
     """A shape as an integer array of rank 1.
+
+    Args:
+      shape: known integers.
+
+    Returns:
+      An array of the default integer dtype.
+
+    Raises:
+      ShapeError: if a size is not a known integer.
 
     >>> from functrax import lax
     >>> lax.shape_as_value((2, 3))

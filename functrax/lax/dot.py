@@ -220,6 +220,10 @@ def dot(
       precision: accepted as in jax.lax.
       preferred_element_type: the dtype of the result.
 
+    Returns:
+      A scalar of two vectors, a vector of a vector and a matrix, a matrix of two; with
+        ``dimension_numbers`` as :func:`dot_general`.
+
     Raises:
       ShapeError: if the sizes do not fit, or an array has another rank.
 
@@ -251,6 +255,14 @@ def batch_matmul(lhs: ArrayLike, rhs: ArrayLike, precision: PrecisionLike = None
 
     Returns:
       Shape ``(*batch, m, n)``.
+
+    Raises:
+      ShapeError: if the arrays' ranks or sizes do not fit.
+
+    >>> import numpy as np
+    >>> from functrax import lax
+    >>> lax.batch_matmul(np.ones((5, 2, 3)), np.ones((5, 3, 4))).shape
+    (5, 2, 4)
     """
     x, y = value_of("batch_matmul", lhs), value_of("batch_matmul", rhs)
     ndim = x.aval.ndim

@@ -68,6 +68,14 @@ def all_to_all(
       tiled: False if ``split_axis`` has one row for each element, and is replaced by
         ``concat_axis``; True if it has several, and the parts are joined along ``concat_axis``.
 
+    Returns:
+      A pytree of the same structure.
+
+    Raises:
+      AxisNameError: if nothing binds the name.
+      ShapeError: if ``split_axis`` does not have a part for each element.
+      ArgumentError: if an axis is out of range, or for ``axis_index_groups``.
+
     >>> import functrax, functrax.numpy as jnp
     >>> f = lambda x: functrax.lax.all_to_all(x, "i", 0, 0)
     >>> functrax.vmap(f, axis_name="i")(jnp.arange(4).reshape(2, 2))
@@ -110,6 +118,20 @@ def psum_scatter(
       axis_index_groups: not supported.
       tiled: whether the axis has several rows for each element, and stays; False if it has one
         for each, and goes.
+
+    Returns:
+      A pytree of the same structure.
+
+    Raises:
+      AxisNameError: if nothing binds the name.
+      ShapeError: if the axis does not have a part for each element.
+      ArgumentError: if the axis is out of range, or for ``axis_index_groups``.
+
+    >>> import functrax.numpy as jnp
+    >>> from functrax import lax, vmap
+    >>> f = lambda x: lax.psum_scatter(x, "i")
+    >>> vmap(f, axis_name="i")(jnp.arange(4).reshape(2, 2))
+    Array([2, 4], dtype=int32)
     """
 
     def leaf(x: Any) -> Any:
@@ -121,7 +143,28 @@ def psum_scatter(
 
 
 def pswapaxes(x: Any, axis_name: Any, axis: int, *, axis_index_groups: Any = None) -> Any:
-    """Swap a named axis with an axis of an array; see :func:`all_to_all`."""
+    """Swap a named axis with an axis of an array; see :func:`all_to_all`.
+
+    Args:
+      x: a pytree of arrays.
+      axis_name: the name given to ``vmap``.
+      axis: the arrays' axis, as large as the named one.
+      axis_index_groups: not supported.
+
+    Returns:
+      A pytree of the same structure and shapes.
+
+    Raises:
+      AxisNameError: if nothing binds the name.
+      ShapeError: if the axes have different sizes.
+      ArgumentError: if the axis is out of range, or for ``axis_index_groups``.
+
+    >>> import functrax.numpy as jnp
+    >>> from functrax import lax, vmap
+    >>> vmap(lambda x: lax.pswapaxes(x, "i", 0), axis_name="i")(jnp.arange(4).reshape(2, 2))
+    Array([[0, 2],
+           [1, 3]], dtype=int32)
+    """
     return all_to_all(x, axis_name, axis, axis, axis_index_groups=axis_index_groups)
 
 
@@ -132,6 +175,18 @@ def pshuffle(x: Any, axis_name: Any, perm: Sequence[int]) -> Any:
       x: a pytree of arrays.
       axis_name: the name given to ``vmap``.
       perm: each number below the size of the axis, once.
+
+    Returns:
+      A pytree of the same structure, shapes and dtypes.
+
+    Raises:
+      AxisNameError: if nothing binds the name.
+      ArgumentError: if ``perm`` is not a permutation.
+
+    >>> import functrax.numpy as jnp
+    >>> from functrax import lax, vmap
+    >>> vmap(lambda x: lax.pshuffle(x, "i", [2, 0, 1]), axis_name="i")(jnp.arange(3))
+    Array([2, 0, 1], dtype=int32)
     """
     size = axis_size(axis_name)
     if sorted(perm) != list(range(size)):
@@ -150,6 +205,18 @@ def pbroadcast(x: Any, axis_name: Any, source: int) -> Any:
       x: a pytree of arrays.
       axis_name: the name given to ``vmap``.
       source: the number of an element.
+
+    Returns:
+      A pytree of the same structure, shapes and dtypes.
+
+    Raises:
+      AxisNameError: if nothing binds the name.
+      ArgumentError: if there is no such element.
+
+    >>> import functrax.numpy as jnp
+    >>> from functrax import lax, vmap
+    >>> vmap(lambda x: lax.pbroadcast(x, "i", 1), axis_name="i")(jnp.arange(3))
+    Array([1, 1, 1], dtype=int32)
     """
     size = axis_size(axis_name)
     if not 0 <= source < size:

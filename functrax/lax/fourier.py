@@ -31,6 +31,9 @@ def fft(x: ArrayLike, fft_type: FftType | str, fft_lengths: Sequence[int]) -> Ar
       fft_lengths: the sizes of the transformed axes, which are the last ones; for IRFFT in the
         result, whose last axis has ``n`` elements where the operand's has ``n // 2 + 1``.
 
+    Returns:
+      A complex array, of IRFFT a real one.
+
     Raises:
       ShapeError, DTypeError, ArgumentError: if the arguments do not fit.
 

@@ -34,8 +34,16 @@ def concatenate(operands: Sequence[ArrayLike] | Array, dimension: int) -> Array:
       operands: at least one array; all of one dtype, and of one shape but for ``dimension``.
       dimension: the axis, counted from 0.
 
+    Returns:
+      An array of the operands' dtype.
+
     Raises:
       DTypeError, ShapeError, AxisError: if the arrays do not fit.
+
+    >>> import numpy as np
+    >>> from functrax import lax
+    >>> lax.concatenate([np.array([1, 2]), np.array([3])], 0)
+    Array([1, 2, 3], dtype=int32)
     """
     if isinstance(operands, Array):
         operands = unstack(operands)
@@ -49,7 +57,26 @@ def concatenate(operands: Sequence[ArrayLike] | Array, dimension: int) -> Array:
 
 
 def stack(operands: Sequence[ArrayLike], axis: int = 0) -> Array:
-    """Arrays of one shape as the slices along a new axis."""
+    """Arrays of one shape as the slices along a new axis.
+
+    Args:
+      operands: at least one array; all of one dtype and shape.
+      axis: where the new axis stands in the result.
+
+    Returns:
+      An array with one axis more than the operands.
+
+    Raises:
+      ArgumentError: if there is no array.
+      DTypeError, ShapeError: if the arrays differ in dtype or shape.
+      AxisError: if there is no such place.
+
+    >>> import numpy as np
+    >>> from functrax import lax
+    >>> lax.stack([np.array([1, 2]), np.array([3, 4])], axis=1)
+    Array([[1, 3],
+           [2, 4]], dtype=int32)
+    """
     values = [value_of("stack", x) for x in operands]
     if not values:
         raise ArgumentError("stack takes at least one array", got="none", fix="one array or more")
@@ -71,7 +98,23 @@ def stack(operands: Sequence[ArrayLike], axis: int = 0) -> Array:
 
 
 def unstack(x: ArrayLike, axis: int = 0) -> tuple[Array, ...]:
-    """The slices along an axis, which disappears."""
+    """The slices along an axis, which disappears.
+
+    Args:
+      x: an array.
+      axis: the axis.
+
+    Returns:
+      As many arrays as the axis has elements.
+
+    Raises:
+      AxisError: if the axis is out of range.
+
+    >>> import numpy as np
+    >>> from functrax import lax
+    >>> lax.unstack(np.array([[1, 2], [3, 4]]))
+    (Array([1, 2], dtype=int32), Array([3, 4], dtype=int32))
+    """
     value = value_of("unstack", x)
     (place,) = axes_of("unstack", value.aval.ndim, (axis,))
     shape = value.aval.shape
@@ -85,8 +128,17 @@ def unstack(x: ArrayLike, axis: int = 0) -> tuple[Array, ...]:
 def split(operand: ArrayLike, sizes: Sequence[int], axis: int = 0) -> list[Array]:
     """Cut an array into pieces of these sizes along an axis.
 
+    Args:
+      operand: an array.
+      sizes: the size of each piece; together that of the axis.
+      axis: the axis.
+
+    Returns:
+      An array for each size.
+
     Raises:
       ShapeError: if the sizes do not add up to the axis's.
+      AxisError: if the axis is out of range.
 
     >>> import numpy as np
     >>> from functrax import lax
@@ -120,7 +172,24 @@ def part_of(x: Value, axis: int, begin: int, end: int, stride: int = 1) -> Value
 
 
 def tile(operand: ArrayLike, reps: Sequence[int]) -> Array:
-    """Repeat an array ``reps[i]`` times along axis ``i``, as numpy.tile."""
+    """Repeat an array ``reps[i]`` times along axis ``i``, as numpy.tile.
+
+    Args:
+      operand: an array; if it has fewer axes than ``reps``, axes of size 1 are put in front.
+      reps: how often, for each axis; if there are fewer than axes, they are for the last ones.
+
+    Returns:
+      An array of shape ``(reps[0] * operand.shape[0], ...)``.
+
+    Raises:
+      ShapeError: if a count is negative, or not a known integer.
+
+    >>> import numpy as np
+    >>> from functrax import lax
+    >>> lax.tile(np.array([[1, 2]]), (2, 2))
+    Array([[1, 2, 1, 2],
+           [1, 2, 1, 2]], dtype=int32)
+    """
     x = as_value(operand)
     counts = as_ints("tile", reps, "reps")
     shape = (1,) * (len(counts) - x.aval.ndim) + x.aval.shape

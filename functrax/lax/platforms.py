@@ -21,6 +21,9 @@ def platform_dependent(
       default: the function for platforms that are not named.
       per_platform: functions by platform: ``cpu=``, ``cuda=``, ...
 
+    Returns:
+      What the function returns.
+
     Raises:
       ArgumentError: if there is none for the platform.
 
@@ -48,6 +51,12 @@ def composite(decomposition: Callable[..., Any], name: str, version: int = 0) ->
       decomposition: the function; its keyword arguments are attributes, and stay as they are.
       name: what compilers would call it.
       version: of its meaning.
+
+    Returns:
+      A function that calls ``decomposition``.
+
+    Raises:
+      ArgumentError: if ``decomposition`` is not a function, or the name is empty.
 
     >>> from functrax import lax
     >>> lax.composite(lambda x, *, scale: x * scale, "my.scale")(2.0, scale=3.0)

@@ -122,6 +122,15 @@ def ragged_dot_general(
       ShapeError, ArgumentError: if sizes or axes do not fit.
       DTypeError: if the group sizes are not integers.
       UnavailableError: for a ``group_offset``.
+
+    >>> import numpy as np
+    >>> from functrax import lax
+    >>> numbers = lax.RaggedDotDimensionNumbers((((0,), (0,)), ((), ())), (0,), ())
+    >>> x, sizes = np.ones((3, 1), "float32"), np.array([1, 2])
+    >>> lax.ragged_dot_general(x, x, sizes, numbers)  # a sum for each group
+    Array([[[1.]],
+    <BLANKLINE>
+           [[2.]]], dtype=float32)
     """
     name = "ragged_dot_general"
     x, y = value_of(name, lhs), value_of(name, rhs)

@@ -83,6 +83,9 @@ def broadcast_in_dim(
       shape: the shape of the result.
       broadcast_dimensions: a different axis of the result for each axis of the operand.
 
+    Returns:
+      An array of that shape and the operand's dtype.
+
     Raises:
       AxisError, ShapeError: if the axes do not fit.
 
@@ -100,6 +103,12 @@ def broadcast_in_dim(
 
 def broadcast_shapes(*shapes: Sequence[int]) -> Shape:
     """The shape to which NumPy's rules broadcast arrays of the shapes.
+
+    Args:
+      shapes: any number of shapes.
+
+    Returns:
+      A tuple of sizes.
 
     Raises:
       ShapeError: if there is none.
@@ -120,7 +129,23 @@ def broadcast_shapes(*shapes: Sequence[int]) -> Shape:
 
 
 def broadcast_to_rank(x: ArrayLike, rank: int) -> Array:
-    """Put axes of size 1 in front until the array has ``rank`` axes."""
+    """Put axes of size 1 in front until the array has ``rank`` axes.
+
+    Args:
+      x: an array.
+      rank: the number of axes of the result.
+
+    Returns:
+      An array of shape ``(1, ..., 1, *x.shape)``.
+
+    Raises:
+      ShapeError: if the array has more axes.
+
+    >>> import numpy as np
+    >>> from functrax import lax
+    >>> lax.broadcast_to_rank(np.ones((2, 3)), 4).shape
+    (1, 1, 2, 3)
+    """
     value = value_of("broadcast_to_rank", x)
     missing = rank - value.aval.ndim
     if missing < 0:
@@ -143,6 +168,9 @@ def reshape(
       new_sizes: the shape of the result.
       dimensions: if given, the order in which to take the operand's axes first.
 
+    Returns:
+      An array of that shape and the operand's dtype.
+
     Raises:
       ShapeError: if the number of elements differs.
 
@@ -160,8 +188,21 @@ def reshape(
 def squeeze(array: ArrayLike, dimensions: Sequence[int]) -> Array:
     """Remove axes of size 1; negative axes count from the end.
 
+    Args:
+      array: an array.
+      dimensions: the axes to remove.
+
+    Returns:
+      An array without these axes.
+
     Raises:
       ShapeError: if an axis has another size.
+      AxisError: if an axis is out of range or named twice.
+
+    >>> import numpy as np
+    >>> from functrax import lax
+    >>> lax.squeeze(np.ones((1, 3, 1)), (0, -1)).shape
+    (3,)
     """
     x = value_of("squeeze", array)
     axes = axes_of("squeeze", x.aval.ndim, dimensions)
@@ -178,6 +219,16 @@ def squeeze(array: ArrayLike, dimensions: Sequence[int]) -> Array:
 def expand_dims(array: ArrayLike, dimensions: Sequence[int]) -> Array:
     """Insert axes of size 1, at these places of the result.
 
+    Args:
+      array: an array.
+      dimensions: where the new axes stand in the result; negative ones count from its end.
+
+    Returns:
+      An array with these axes.
+
+    Raises:
+      AxisError: if a place is out of range or named twice.
+
     >>> import numpy as np
     >>> from functrax import lax
     >>> lax.expand_dims(np.ones(3), (0, -1)).shape
@@ -193,6 +244,17 @@ def expand_dims(array: ArrayLike, dimensions: Sequence[int]) -> Array:
 
 def collapse(operand: ArrayLike, start_dimension: int, stop_dimension: int | None = None) -> Array:
     """Make one axis of the axes ``start_dimension`` to ``stop_dimension`` (not included).
+
+    Args:
+      operand: an array.
+      start_dimension: the first axis; negative ones count from the end.
+      stop_dimension: the axis to stop before; the end if omitted.
+
+    Returns:
+      An array with the elements in the same order.
+
+    Raises:
+      AxisError: if there are no axes between them.
 
     >>> import numpy as np
     >>> from functrax import lax
@@ -215,8 +277,20 @@ def collapse(operand: ArrayLike, start_dimension: int, stop_dimension: int | Non
 def transpose(operand: ArrayLike, permutation: Sequence[int]) -> Array:
     """Axis ``i`` of the result is axis ``permutation[i]`` of the operand.
 
+    Args:
+      operand: an array.
+      permutation: each axis of the operand once, counted from 0.
+
+    Returns:
+      An array with the axes in that order.
+
     Raises:
       AxisError: if it is not a permutation of the axes.
+
+    >>> import numpy as np
+    >>> from functrax import lax
+    >>> lax.transpose(np.ones((2, 3, 4)), (2, 0, 1)).shape
+    (4, 2, 3)
     """
     x = value_of("transpose", operand)
     perm = as_ints("transpose", permutation, "permutation")
@@ -224,7 +298,24 @@ def transpose(operand: ArrayLike, permutation: Sequence[int]) -> Array:
 
 
 def rev(operand: ArrayLike, dimensions: Sequence[int]) -> Array:
-    """Reverse the order of the elements along some axes."""
+    """Reverse the order of the elements along some axes.
+
+    Args:
+      operand: an array.
+      dimensions: the axes, counted from 0.
+
+    Returns:
+      An array of the operand's shape and dtype.
+
+    Raises:
+      AxisError: if an axis is out of range or named twice.
+
+    >>> import numpy as np
+    >>> from functrax import lax
+    >>> lax.rev(np.arange(4).reshape(2, 2), (1,))
+    Array([[1, 0],
+           [3, 2]], dtype=int32)
+    """
     x = value_of("rev", operand)
     return as_array(prims.rev.bind(x, axes=as_ints("rev", dimensions, "dimensions")))
 
@@ -241,6 +332,10 @@ def pad(
       padding_value: a scalar of the same dtype; it may be traced, and has a derivative.
       padding_config: for each axis ``(low, high, interior)``: how many to put in front, behind
         and between neighbours; negative low and high cut off.
+
+    Returns:
+      An array of the operand's dtype; an axis of ``n`` elements has ``low + high + n + interior *
+        (n - 1)``.
 
     Raises:
       DTypeError: if the value has another dtype.

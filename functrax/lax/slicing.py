@@ -54,6 +54,9 @@ def slice(
       limit_indices: the index to stop before; at most the size.
       strides: steps above 0; all 1 if omitted.
 
+    Returns:
+      An array of the operand's rank and dtype.
+
     Raises:
       ShapeError, AxisError: if the slice leaves the array.
 
@@ -76,7 +79,27 @@ def slice_in_dim(
     stride: int = 1,
     axis: int = 0,
 ) -> Array:
-    """``x[start:limit:stride]`` along one axis; negative numbers count from the end."""
+    """``x[start:limit:stride]`` along one axis; negative numbers count from the end.
+
+    Args:
+      operand: an array.
+      start_index: the first index; 0 if None.
+      limit_index: the index to stop before; the end if None.
+      stride: a step above 0.
+      axis: the axis.
+
+    Returns:
+      An array of the operand's rank and dtype.
+
+    Raises:
+      ShapeError: if the slice leaves the array; NumPy cuts it off.
+      AxisError: if the axis is out of range.
+
+    >>> import numpy as np
+    >>> from functrax import lax
+    >>> lax.slice_in_dim(np.arange(6), 1, -1, 2)
+    Array([1, 3], dtype=int32)
+    """
     x = value_of("slice_in_dim", operand)
     place = axis_of("slice_in_dim", x.aval.ndim, axis)
     size = x.aval.shape[place]
@@ -92,8 +115,23 @@ def slice_in_dim(
 def index_in_dim(operand: ArrayLike, index: int, axis: int = 0, keepdims: bool = True) -> Array:
     """The element at a known index of an axis, which becomes 1 or disappears.
 
+    Args:
+      operand: an array.
+      index: a known integer; negative ones count from the end.
+      axis: the axis.
+      keepdims: whether the axis stays, with size 1.
+
+    Returns:
+      An array of the operand's dtype.
+
     Raises:
       ArgumentError: if the index is out of range.
+      AxisError: if the axis is.
+
+    >>> import numpy as np
+    >>> from functrax import lax
+    >>> lax.index_in_dim(np.arange(6).reshape(2, 3), -1, keepdims=False)
+    Array([3, 4, 5], dtype=int32)
     """
     x = value_of("index_in_dim", operand)
     place = axis_of("index_in_dim", x.aval.ndim, axis)
@@ -130,6 +168,9 @@ def dynamic_slice(
         end; a slice that would leave the array is moved inside.
       slice_sizes: the size along each axis; at most that of the array.
       allow_negative_indices: whether negative starts count from the end; else they are 0.
+
+    Returns:
+      An array of shape ``slice_sizes``.
 
     Raises:
       ShapeError: if the slice is larger than the array, or there is not a start for each axis.
@@ -219,7 +260,28 @@ def dynamic_slice_in_dim(
     *,
     allow_negative_indices: bool = True,
 ) -> Array:
-    """A slice of fixed size along one axis, whole along the others; see :func:`dynamic_slice`."""
+    """A slice of fixed size along one axis, whole along the others; see :func:`dynamic_slice`.
+
+    Args:
+      operand: an array.
+      start_index: an integer, which may be traced, and is moved inside.
+      slice_size: the size along the axis; known when tracing.
+      axis: the axis.
+      allow_negative_indices: as in :func:`dynamic_slice`.
+
+    Returns:
+      An array of the operand's rank and dtype.
+
+    Raises:
+      ShapeError: if the slice is larger than the array.
+      DTypeError: if the start is not an integer.
+      AxisError: if the axis is out of range.
+
+    >>> import numpy as np
+    >>> from functrax import jit, lax
+    >>> jit(lambda x, i: lax.dynamic_slice_in_dim(x, i, 2))(np.arange(5), 1)
+    Array([1, 2], dtype=int32)
+    """
     x = value_of("dynamic_slice_in_dim", operand)
     place = axis_of("dynamic_slice_in_dim", x.aval.ndim, axis)
     starts = [start_index if i == place else 0 for i in range(x.aval.ndim)]
@@ -235,7 +297,29 @@ def dynamic_index_in_dim(
     *,
     allow_negative_indices: bool = True,
 ) -> Array:
-    """The element at an index of an axis; the index may be traced, and is moved inside."""
+    """The element at an index of an axis; the index may be traced, and is moved inside.
+
+    Args:
+      operand: an array.
+      index: an integer.
+      axis: the axis.
+      keepdims: whether the axis stays, with size 1.
+      allow_negative_indices: as in :func:`dynamic_slice`.
+
+    Returns:
+      An array of the operand's dtype.
+
+    Raises:
+      ShapeError: if the axis is empty.
+      DTypeError: if the index is not an integer.
+      AxisError: if the axis is out of range.
+
+    >>> import numpy as np
+    >>> from functrax import jit, lax
+    >>> x = np.arange(6).reshape(3, 2)
+    >>> jit(lambda x, i: lax.dynamic_index_in_dim(x, i, keepdims=False))(x, 1)
+    Array([2, 3], dtype=int32)
+    """
     x = value_of("dynamic_index_in_dim", operand)
     place = axis_of("dynamic_index_in_dim", x.aval.ndim, axis)
     part = dynamic_slice_in_dim(x, index, 1, place, allow_negative_indices=allow_negative_indices)
@@ -256,6 +340,9 @@ def dynamic_update_slice(
       update: an array of the same rank and dtype, at most as large.
       start_indices: as in :func:`dynamic_slice`.
       allow_negative_indices: as in :func:`dynamic_slice`.
+
+    Returns:
+      An array like ``operand``.
 
     Raises:
       ShapeError: if the update is larger than the array, or has another rank.
@@ -284,7 +371,27 @@ def dynamic_update_slice_in_dim(
     *,
     allow_negative_indices: bool = True,
 ) -> Array:
-    """The array with a slice along one axis replaced; see :func:`dynamic_update_slice`."""
+    """The array with a slice along one axis replaced; see :func:`dynamic_update_slice`.
+
+    Args:
+      operand: an array.
+      update: an array of the same rank and dtype, at most as large.
+      start_index: an integer, which may be traced, and is moved inside.
+      axis: the axis; the update starts at 0 of the others.
+      allow_negative_indices: as in :func:`dynamic_slice`.
+
+    Returns:
+      An array like ``operand``.
+
+    Raises:
+      ShapeError, DTypeError: as :func:`dynamic_update_slice`.
+      AxisError: if the axis is out of range.
+
+    >>> import numpy as np
+    >>> from functrax import lax
+    >>> lax.dynamic_update_slice_in_dim(np.arange(5), np.array([7, 8]), 1, axis=0)
+    Array([0, 7, 8, 3, 4], dtype=int32)
+    """
     x = value_of("dynamic_update_slice_in_dim", operand)
     place = axis_of("dynamic_update_slice_in_dim", x.aval.ndim, axis)
     starts = [start_index if i == place else 0 for i in range(x.aval.ndim)]
@@ -307,6 +414,18 @@ def dynamic_update_index_in_dim(
       index: an integer, which may be traced, and is moved inside.
       axis: the axis.
       allow_negative_indices: as in :func:`dynamic_slice`.
+
+    Returns:
+      An array like ``operand``.
+
+    Raises:
+      ShapeError, DTypeError: as :func:`dynamic_update_slice`.
+      AxisError: if the axis is out of range.
+
+    >>> import numpy as np
+    >>> from functrax import lax
+    >>> lax.dynamic_update_index_in_dim(np.arange(5), 9, 2, axis=0)
+    Array([0, 1, 9, 3, 4], dtype=int32)
     """
     x = value_of("dynamic_update_index_in_dim", operand)
     place = axis_of("dynamic_update_index_in_dim", x.aval.ndim, axis)

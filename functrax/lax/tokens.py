@@ -18,6 +18,12 @@ from functrax.transforms.operations.callbacks import debug_callback
 def create_token(_: Any = None) -> Array:
     """A token, which orders effects by being passed on: an array without elements.
 
+    Args:
+      _: ignored.
+
+    Returns:
+      An array of bool, of shape ``(0,)``.
+
     >>> from functrax import lax
     >>> lax.create_token().shape
     (0,)
@@ -31,8 +37,15 @@ def after_all(*operands: ArrayLike) -> Array:
     Args:
       operands: tokens, at least one.
 
+    Returns:
+      A token.
+
     Raises:
       ArgumentError: for what is not a token.
+
+    >>> from functrax import lax
+    >>> lax.after_all(lax.create_token(), lax.create_token()).shape
+    (0,)
     """
     tokens = [value_of("after_all", x) for x in operands]
     if not tokens or any(x.aval != create_token().aval for x in tokens):
@@ -47,6 +60,15 @@ def after_all(*operands: ArrayLike) -> Array:
 def stage(x: ArrayLike, /) -> Array:
     """A value as a value of the function that is being traced; an array outside of any.
 
+    Args:
+      x: an array or a number.
+
+    Returns:
+      An array of the same shape and dtype.
+
+    Raises:
+      DTypeError: if ``x`` is neither.
+
     >>> from functrax import lax
     >>> lax.stage(2.0)
     Array(2., dtype=float32, weak_type=True)
@@ -60,6 +82,9 @@ def dce_sink(val: Any, *, prevent_mlir_dce: bool = False) -> None:
     Args:
       val: a pytree of arrays.
       prevent_mlir_dce: in JAX, whether the compiler keeps it too; here it always does.
+
+    Returns:
+      None.
 
     >>> from functrax import jit, lax
     >>> jit(lambda x: lax.dce_sink(x * x))(2.0)

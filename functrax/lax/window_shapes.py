@@ -149,6 +149,9 @@ def padtype_to_pads(
     Returns:
       A pair ``(low, high)`` for each axis.
 
+    Raises:
+      ArgumentError: for another name.
+
     >>> from functrax import lax
     >>> lax.padtype_to_pads((8,), (3,), (2,), "SAME")
     [(0, 1)]
@@ -177,7 +180,27 @@ def reduce_window_shape_tuple(
     base_dilation: Sequence[int] | None = None,
     window_dilation: Sequence[int] | None = None,
 ) -> Shape:
-    """The shape of a ``reduce_window``."""
+    """The shape of a ``reduce_window``.
+
+    Args:
+      operand_shape: the array's sizes.
+      window_dimensions: the window's sizes.
+      window_strides: how far apart windows are.
+      padding: a name of :func:`padtype_to_pads`, or a pair ``(low, high)`` for each axis.
+      base_dilation: the distance of the array's elements; 1 if omitted.
+      window_dilation: the distance of the window's elements; 1 if omitted.
+
+    Returns:
+      A tuple of sizes.
+
+    Raises:
+      ShapeError: if the window does not have a size for each axis.
+      ArgumentError: if strides, padding or dilations are not understood.
+
+    >>> from functrax import lax
+    >>> lax.reduce_window_shape_tuple((8, 8), (2, 2), (2, 2), "VALID")
+    (4, 4)
+    """
     axes = window_axes(
         "reduce_window_shape_tuple",
         tuple(operand_shape),

@@ -203,6 +203,10 @@ def conv_general_dilated_patches(
       The result's features are those of the array, each with all elements of the window:
       feature ``c*prod(filter_shape) + k`` is element ``k`` (row-major) of feature ``c``.
 
+    Raises:
+      ShapeError: if window and array have different ranks.
+      ArgumentError: if strides, padding, dilations or layouts are not understood.
+
     >>> import numpy as np
     >>> from functrax import lax
     >>> lax.conv_general_dilated_patches(np.arange(4.0).reshape(1, 1, 4), (2,), (1,), "VALID")

@@ -89,6 +89,9 @@ def reshard(xs: Any, out_shardings: Any) -> Any:
       out_shardings: a ``functrax.NamedSharding``, a ``functrax.P`` for the mesh that is set, or a
         pytree prefix of ``xs`` that ends in them.
 
+    Returns:
+      A pytree of equal values.
+
     Raises:
       ShardingError: if a sharding does not fit an array or the devices, or there is no mesh.
 
@@ -110,6 +113,9 @@ def with_sharding_constraint(x: Any, shardings: Any) -> Any:
       x: a pytree of arrays.
       shardings: a sharding, a ``functrax.P`` for the mesh that is set, None for any, or a pytree
         prefix of ``x`` that ends in them.  Specs may name axes of type Auto only.
+
+    Returns:
+      A pytree of equal values.
 
     Raises:
       ShardingError: if a sharding does not fit an array or the devices, or there is no mesh.

@@ -41,6 +41,11 @@ def associative_scan(
     Returns:
       A pytree of the same structure, shapes and dtypes.
 
+    Raises:
+      ArgumentError: if ``fn`` is no function, or ``elems`` has no arrays.
+      ShapeError, AxisError: if the arrays differ in size along the axis, or lack it.
+      PyTreeError: if ``fn`` returns another structure.
+
     >>> import functrax.numpy as jnp
     >>> from functrax import lax
     >>> lax.associative_scan(jnp.multiply, jnp.array([1, 2, 3, 4, 5]))

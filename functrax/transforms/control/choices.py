@@ -66,12 +66,17 @@ def cond(
       operands: pytrees of arrays.
       operand: older programs give the one operand by this name.
 
+    Returns:
+      What the chosen function returns, as arrays.
+
+    Raises:
+      DTypeError: if ``pred`` is no scalar, or the branches' shapes or dtypes differ.
+      PyTreeError: if the branches return different structures.
+
     Older programs also call ``cond(pred, true_operand, true_fun, false_operand, false_fun)``.
 
     Results are of weak type where those of ``false_fun`` are.
 
-    Raises:
-      ShapeError, DTypeError, PyTreeError: if ``pred`` is no scalar, or the branches differ.
 
     >>> from functrax import lax
     >>> lax.cond(True, lambda x: x + 1, lambda x: x - 1, 3.0)
@@ -112,6 +117,14 @@ def switch(
       branches: functions of the operands; all must return the same shapes and dtypes.
       operands: pytrees of arrays.
       operand: older programs give the one operand by this name.
+
+    Returns:
+      What the chosen function returns, as arrays.
+
+    Raises:
+      ArgumentError: if there are no branches, or one is not a function.
+      DTypeError: if the index is not a scalar integer, or the branches' shapes or dtypes differ.
+      PyTreeError: if the branches return different structures.
 
     Results are of weak type where those of the first branch are.
 

@@ -218,6 +218,9 @@ def while_loop(
         steps cost at most ``n (2 + log2(n / k))`` more, as long as ``n <= 2**k``, and ``2 n`` if
         there is one for every step.
 
+    Returns:
+      The last carry, for which the condition does not hold.
+
     Raises:
       ArgumentError: if ``checkpoints`` is not a positive number.
 
@@ -310,6 +313,9 @@ def fori_loop(
       checkpoints: how many carries reverse mode may save, as for :func:`while_loop`; None for all
         of them if the bounds are known.
 
+    Returns:
+      The last carry; ``init_val`` if ``upper`` is not above ``lower``.
+
     Raises:
       ArgumentError: if ``unroll`` is given for bounds that are not known, or for a loop with
         ``checkpoints``.
@@ -401,6 +407,13 @@ def map_(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> 
       f: takes a pytree of slices.
       xs: a pytree of arrays with the same leading size.
       batch_size: how many slices to take at once by ``vmap``; one at a time if None, and all if 0.
+
+    Returns:
+      A pytree of the results, stacked along a leading axis.
+
+    Raises:
+      ArgumentError: if ``f`` is no function, ``batch_size`` is negative, or ``xs`` has no arrays.
+      ShapeError: if the arrays have no leading axis, or differ in its size.
 
     >>> import functrax.numpy as jnp
     >>> from functrax import lax

@@ -31,6 +31,9 @@ def stop_fuse(x: Tree) -> Tree:
     Returns:
       An equal pytree.
 
+    Raises:
+      DTypeError: if a leaf is not an array or a number.
+
     >>> import functrax.numpy as jnp
     >>> from functrax import explain, jit
     >>> x = jnp.arange(3.0)
@@ -47,5 +50,19 @@ def stop_fuse(x: Tree) -> Tree:
 
 
 def optimization_barrier(operand: Tree) -> Tree:
-    """JAX's name for :func:`stop_fuse`."""
+    """JAX's name for :func:`stop_fuse`.
+
+    Args:
+      operand: a pytree of arrays.
+
+    Returns:
+      An equal pytree.
+
+    Raises:
+      DTypeError: if a leaf is not an array or a number.
+
+    >>> from functrax import lax
+    >>> lax.optimization_barrier({"x": 1.0})
+    {'x': Array(1., dtype=float32, weak_type=True)}
+    """
     return stop_fuse(operand)

@@ -284,6 +284,9 @@ def psum(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
       axis_name: the name given to ``vmap``, or a tuple of names.
       axis_index_groups: not supported.
 
+    Returns:
+      A pytree of the same structure and shapes; a Python number if ``x`` is one.
+
     Raises:
       AxisNameError: if no enclosing ``vmap`` binds the name.
 
@@ -301,26 +304,95 @@ def psum(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
 
 
 def pmean(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
-    """The mean over a named axis; see :func:`psum`."""
+    """The mean over a named axis; see :func:`psum`.
+
+    Args:
+      x: a pytree of arrays.
+      axis_name: the name given to ``vmap``, or a tuple of names.
+      axis_index_groups: not supported.
+
+    Returns:
+      A pytree of the same structure and shapes.
+
+    Raises:
+      AxisNameError: if nothing binds the name.
+      ArgumentError: for ``axis_index_groups``.
+
+    >>> import functrax.numpy as jnp
+    >>> from functrax import lax, vmap
+    >>> vmap(lambda x: x - lax.pmean(x, "i"), axis_name="i")(jnp.arange(3.0))
+    Array([-1.,  0.,  1.], dtype=float32)
+    """
     _no_groups("pmean", axis_index_groups)
     count = psum(1, axis_name)
     return tree_map(lambda total: total / count, psum(x, axis_name))
 
 
 def pmax(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
-    """The largest value over a named axis; see :func:`psum`."""
+    """The largest value over a named axis; see :func:`psum`.
+
+    Args:
+      x: a pytree of arrays.
+      axis_name: the name given to ``vmap``, or a tuple of names.
+      axis_index_groups: not supported.
+
+    Returns:
+      A pytree of the same structure, shapes and dtypes.
+
+    Raises:
+      AxisNameError: if nothing binds the name.
+      ArgumentError: for ``axis_index_groups``.
+
+    >>> import functrax.numpy as jnp
+    >>> from functrax import lax, vmap
+    >>> vmap(lambda x: lax.pmax(x, "i"), axis_name="i")(jnp.arange(3))
+    Array([2, 2, 2], dtype=int32)
+    """
     _no_groups("pmax", axis_index_groups)
     return _over(pmax_p, x, axis_name)
 
 
 def pmin(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
-    """The smallest value over a named axis; see :func:`psum`."""
+    """The smallest value over a named axis; see :func:`psum`.
+
+    Args:
+      x: a pytree of arrays.
+      axis_name: the name given to ``vmap``, or a tuple of names.
+      axis_index_groups: not supported.
+
+    Returns:
+      A pytree of the same structure, shapes and dtypes.
+
+    Raises:
+      AxisNameError: if nothing binds the name.
+      ArgumentError: for ``axis_index_groups``.
+
+    >>> import functrax.numpy as jnp
+    >>> from functrax import lax, vmap
+    >>> vmap(lambda x: lax.pmin(x, "i"), axis_name="i")(jnp.arange(3))
+    Array([0, 0, 0], dtype=int32)
+    """
     _no_groups("pmin", axis_index_groups)
     return _over(pmin_p, x, axis_name)
 
 
 def axis_index(axis_name: Any) -> Value:
-    """The number of the element along a named axis, int32; row-major for a tuple of names."""
+    """The number of the element along a named axis, int32; row-major for a tuple of names.
+
+    Args:
+      axis_name: the name given to ``vmap``, or a tuple of names.
+
+    Returns:
+      An int32 scalar.
+
+    Raises:
+      AxisNameError: if nothing binds the name.
+
+    >>> import functrax.numpy as jnp
+    >>> from functrax import lax, vmap
+    >>> vmap(lambda x: lax.axis_index("i"), axis_name="i")(jnp.zeros(3))
+    Array([0, 1, 2], dtype=int32)
+    """
     index: Any = None
     for name in _names(axis_name):
         size = size_of_axis(name)
@@ -330,7 +402,22 @@ def axis_index(axis_name: Any) -> Value:
 
 
 def axis_size(axis_name: Any) -> int:
-    """The size of a named axis, a Python int."""
+    """The size of a named axis, a Python int.
+
+    Args:
+      axis_name: the name given to ``vmap``, or a tuple of names, whose sizes are multiplied.
+
+    Returns:
+      A number that is known while tracing, so that it can decide shapes.
+
+    Raises:
+      AxisNameError: if nothing binds the name.
+
+    >>> import functrax.numpy as jnp
+    >>> from functrax import lax, vmap
+    >>> vmap(lambda x: x / lax.axis_size("i"), axis_name="i")(jnp.ones(2))
+    Array([0.5, 0.5], dtype=float32)
+    """
     size = 1
     for name in _names(axis_name):
         size *= size_of_axis(name)
@@ -353,6 +440,19 @@ def all_gather(
       axis_index_groups: not supported.
       axis: where the new axis goes.
       tiled: whether to join the values along the existing axis ``axis`` instead of a new one.
+
+    Returns:
+      A pytree of the same structure.
+
+    Raises:
+      AxisNameError: if nothing binds the name.
+      ArgumentError: for ``axis_index_groups``.
+
+    >>> import functrax.numpy as jnp
+    >>> from functrax import lax, vmap
+    >>> vmap(lambda x: lax.all_gather(x, "i"), axis_name="i")(jnp.arange(2))
+    Array([[0, 1],
+           [0, 1]], dtype=int32)
     """
     _no_groups("all_gather", axis_index_groups)
     names = _names(axis_name)
@@ -385,6 +485,18 @@ def ppermute(x: Any, axis_name: Any, perm: Iterable[tuple[int, int]]) -> Any:
       x: a pytree of arrays.
       axis_name: the name given to ``vmap``.
       perm: pairs ``(source, destination)``; a destination that is not named gets zeros.
+
+    Returns:
+      A pytree of the same structure, shapes and dtypes.
+
+    Raises:
+      AxisNameError: if nothing binds the name.
+      ArgumentError: if ``perm`` names a source or a destination twice, or one that there is not.
+
+    >>> import functrax.numpy as jnp
+    >>> from functrax import lax, vmap
+    >>> vmap(lambda x: lax.ppermute(x, "i", [(0, 1), (1, 2)]), axis_name="i")(jnp.arange(1, 4))
+    Array([0, 1, 2], dtype=int32)
     """
     size = size_of_axis(axis_name)
     pairs = tuple((int(s), int(d)) for s, d in perm)
@@ -413,6 +525,9 @@ def pcast(x: Any, axis_name: Any, *, to: str) -> Any:
       x: a pytree of arrays; those that may differ already stay as they are.
       axis_name: the name of the axis, or a tuple of names.
       to: ``"varying"``.
+
+    Returns:
+      A pytree of equal values.
 
     Raises:
       AxisNameError: if nothing binds the name.

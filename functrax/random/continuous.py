@@ -70,6 +70,9 @@ def bits(key: Any, shape: Any = (), dtype: Any = None) -> Array:
       shape: the shape of the result.
       dtype: an unsigned integer dtype; ``uint32`` if omitted, ``uint64`` when x64 is on.
 
+    Returns:
+      An array of that shape and dtype.
+
     Raises:
       DTypeError: for another kind of dtype.
 
@@ -139,6 +142,9 @@ def uniform(
       dtype: a floating point dtype; the default float if omitted.
       minval, maxval: numbers, or arrays that broadcast to the shape.
 
+    Returns:
+      An array of that shape and dtype.
+
     Raises:
       DTypeError: for another kind of dtype, or if ``key`` is not a key.
       ShapeError: if a size is negative, or the bounds do not broadcast to the shape.
@@ -164,6 +170,9 @@ def normal(key: Any, shape: Any = (), dtype: Any = None) -> Array:
       shape: the shape of the result.
       dtype: a floating point or complex dtype; the default float if omitted.
 
+    Returns:
+      An array of that shape and dtype.
+
     Raises:
       DTypeError, ShapeError: for other dtypes, bad shapes, and what is not a key.
 
@@ -182,6 +191,9 @@ _SIMPLE_DOC = """{summary}
       key: a key.
       shape: the shape of the result.
       dtype: a floating point dtype; the default float if omitted.
+
+    Returns:
+      An array of that shape and dtype.
 
     Raises:
       DTypeError, ShapeError: for other dtypes, bad shapes, and what is not a key.
@@ -249,6 +261,9 @@ def gumbel(key: Any, shape: Any = (), dtype: Any = None, mode: str | None = None
       mode: ``"low"`` (the default, but for the option high_dynamic_range_gumbel), in which no
         float32 is above 17, or ``"high"``, which takes twice the bits and reaches 32.
 
+    Returns:
+      An array of that shape and dtype.
+
     Raises:
       ArgumentError: for another mode.
       DTypeError, ShapeError: for other dtypes, bad shapes, and what is not a key.
@@ -289,6 +304,9 @@ def truncated_normal(
       lower, upper: the bounds, numbers or arrays, in units of the standard deviation.
       shape: the shape of the result; that of the bounds if omitted.
       dtype: a floating point dtype; the default float if omitted.
+
+    Returns:
+      An array of that shape and dtype.
 
     Raises:
       DTypeError: for another kind of dtype, or if ``key`` is not a key.

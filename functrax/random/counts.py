@@ -55,11 +55,17 @@ Attempt = Callable[[Any, Any, Any], tuple[Any, Any]]
 def poisson(key: Any, lam: Any, shape: Any = None, dtype: Any = None) -> Array:
     """Integers from 0 on with the probabilities ``lam**k exp(-lam) / k!``.
 
+    Knuth's method of multiplied uniform numbers below a mean of 10; from there on PTRS: Hörmann,
+    "The transformed rejection method for generating Poisson random variables" (1993).
+
     Args:
       key: a key.
       lam: mean and variance, 0 or more: a number or an array, used as float32.
       shape: the shape of the result; that of ``lam`` if omitted.
       dtype: an integer dtype; the default integer if omitted.
+
+    Returns:
+      An array of that shape and dtype; 0 where ``lam`` is.
 
     Raises:
       DTypeError, ShapeError: for other dtypes, shapes that do not fit, and what is not a key.

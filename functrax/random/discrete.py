@@ -48,6 +48,9 @@ def randint(key: Any, shape: Any, minval: Any, maxval: Any, dtype: Any = None) -
         hold.  Where ``maxval`` is not above ``minval`` the result is ``minval``.
       dtype: an integer dtype; the default integer if omitted.
 
+    Returns:
+      An array of that shape and dtype.
+
     Raises:
       DTypeError: for another kind of dtype, or if ``key`` is not a key.
       ShapeError: if a size is negative, or the bounds do not broadcast to the shape.
@@ -118,6 +121,9 @@ def bernoulli(key: Any, p: Any = 0.5, shape: Any = None, mode: str = "low") -> A
       mode: ``"low"``, in which float32 probabilities below 1e-7 count as 0, or ``"high"``, which
         takes twice the bits.
 
+    Returns:
+      An array of bool, of that shape.
+
     Raises:
       ArgumentError: for another mode.
       DTypeError: if ``p`` is not floating point, or ``key`` not a key.
@@ -156,6 +162,12 @@ def rademacher(key: Any, shape: Any = (), dtype: Any = None) -> Array:
       shape: the shape of the result.
       dtype: the dtype of the result; the default integer if omitted.
 
+    Returns:
+      An array of that shape and dtype.
+
+    Raises:
+      DTypeError, ShapeError: for unknown dtypes, bad shapes, and what is not a key.
+
     >>> from functrax import random
     >>> random.rademacher(random.key(0), (4,))
     Array([-1, -1,  1,  1], dtype=int32)
@@ -174,6 +186,12 @@ def geometric(key: Any, p: Any, shape: Any = None, dtype: Any = None) -> Array:
       p: the probability, between 0 and 1.
       shape: the shape of the result; that of ``p`` if omitted.
       dtype: an integer dtype; the default integer if omitted.
+
+    Returns:
+      An array of that shape and dtype; 1 and more.
+
+    Raises:
+      DTypeError, ShapeError: for other dtypes, shapes that do not fit, and what is not a key.
 
     ``floor(log(u) / log(1 - p)) + 1`` of a uniform ``u``.
 

@@ -56,6 +56,9 @@ def gamma(key: Any, a: Any, shape: Any = None, dtype: Any = None) -> Array:
       shape: the shape of the result; that of ``a`` if omitted.
       dtype: a floating point dtype; the default float if omitted.
 
+    Returns:
+      An array of that shape and dtype.
+
     Raises:
       DTypeError, ShapeError: for other dtypes, shapes that do not fit, and what is not a key.
 
@@ -76,6 +79,9 @@ def loggamma(key: Any, a: Any, shape: Any = None, dtype: Any = None) -> Array:
       a: the parameter, above 0: a number or an array.
       shape: the shape of the result; that of ``a`` if omitted.
       dtype: a floating point dtype; the default float if omitted.
+
+    Returns:
+      An array of that shape and dtype.
 
     Raises:
       DTypeError, ShapeError: for other dtypes, shapes that do not fit, and what is not a key.
@@ -184,6 +190,9 @@ def beta(key: Any, a: Any, b: Any, shape: Any = None, dtype: Any = None) -> Arra
       shape: the shape of the result; that of the parameters if omitted.
       dtype: a floating point dtype; the default float if omitted.
 
+    Returns:
+      An array of that shape and dtype.
+
     Raises:
       DTypeError, ShapeError: for other dtypes, shapes that do not fit, and what is not a key.
 
@@ -250,6 +259,9 @@ def chisquare(key: Any, df: Any, shape: Any = None, dtype: Any = None) -> Array:
       shape: the shape of the result; that of ``df`` if omitted.
       dtype: a floating point dtype; the default float if omitted.
 
+    Returns:
+      An array of that shape and dtype.
+
     Raises:
       DTypeError, ShapeError: for other dtypes, shapes that do not fit, and what is not a key.
 
@@ -275,6 +287,9 @@ def f(key: Any, dfnum: Any, dfden: Any, shape: Any = None, dtype: Any = None) ->
       shape: the shape of the result; that of the parameters if omitted.
       dtype: a floating point dtype; the default float if omitted.
 
+    Returns:
+      An array of that shape and dtype.
+
     Raises:
       DTypeError, ShapeError: for other dtypes, shapes that do not fit, and what is not a key.
 
@@ -298,6 +313,9 @@ def t(key: Any, df: Any, shape: Any = None, dtype: Any = None) -> Array:
       df: the degrees of freedom, above 0: a number or an array.
       shape: the shape of the result; that of ``df`` if omitted.
       dtype: a floating point dtype; the default float if omitted.
+
+    Returns:
+      An array of that shape and dtype.
 
     Raises:
       DTypeError, ShapeError: for other dtypes, shapes that do not fit, and what is not a key.

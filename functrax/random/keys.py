@@ -154,6 +154,7 @@ def key(seed: Any, *, impl: Any = None, dtype: Any = None) -> KeyArray:
       DTypeError: if the seed is not an integer, or is itself a key.
       ShapeError: if it is an array of several.
       IntegerOverflowError: for a Python integer that does not fit 64 bits.
+      ArgumentError: for an unknown generator.
 
     >>> from functrax import random
     >>> random.key(7)
@@ -173,6 +174,13 @@ def PRNGKey(seed: Any, *, impl: Any = None) -> Array | KeyArray:
       seed: as for :func:`key`.
       impl: ``"threefry2x32"``, ``"rbg"`` or ``"unsafe_rbg"``; by default what the option
         ``default_prng_impl`` says.
+
+    Returns:
+      An array of words: two for ``"threefry2x32"``, four for the others.
+
+    Raises:
+      DTypeError, ShapeError, IntegerOverflowError: for other seeds, as :func:`key`.
+      ArgumentError: for an unknown generator.
 
     >>> from functrax import random
     >>> random.PRNGKey(7)
@@ -235,6 +243,16 @@ def _seeded_by_python(name: str, seed: int) -> Value:
 def key_data(keys: Any) -> Array:
     """The words of keys, ``uint32[*keys.shape, 2]``.
 
+    Args:
+      keys: a key, or an array of keys, typed or raw.
+
+    Returns:
+      An array of uint32 with one axis more than ``keys``; two words for ``"threefry2x32"``, four
+        for the others.
+
+    Raises:
+      DTypeError, ShapeError: for what is not keys.
+
     >>> from functrax import random
     >>> random.key_data(random.key(7))
     Array([0, 7], dtype=uint32)
@@ -250,6 +268,9 @@ def wrap_key_data(key_bits_array: Any, *, impl: Any = None, dtype: Any = None) -
       impl: ``"threefry2x32"``, ``"rbg"`` or ``"unsafe_rbg"``; by default what the option
         ``default_prng_impl`` says.
       dtype: the same, or ``key_dtype()``.
+
+    Returns:
+      Keys of the shape without the last axis.
 
     Raises:
       DTypeError, ShapeError: if they are not the words of keys.
@@ -274,6 +295,12 @@ def wrap_key_data(key_bits_array: Any, *, impl: Any = None, dtype: Any = None) -
 def key_impl(keys: Any) -> str:
     """The name of the keys' generator of random bits, such as ``"threefry2x32"``.
 
+    Args:
+      keys: a key, or an array of keys; raw ones are taken to be of ``default_prng_impl``.
+
+    Returns:
+      One of ``"threefry2x32"``, ``"rbg"`` and ``"unsafe_rbg"``.
+
     Raises:
       DTypeError, ShapeError: for what is not keys.
 
@@ -293,6 +320,12 @@ def key_dtype(impl: Any = None) -> KeyDType:
       impl: ``"threefry2x32"``, ``"rbg"`` or ``"unsafe_rbg"``; by default what the option
         ``default_prng_impl`` says.
 
+    Returns:
+      A dtype, such as ``key<fry>``.
+
+    Raises:
+      ArgumentError: for an unknown generator.
+
     >>> from functrax import random
     >>> random.key(0).dtype == random.key_dtype()
     True
@@ -302,6 +335,15 @@ def key_dtype(impl: Any = None) -> KeyDType:
 
 def clone(key: Any) -> Any:
     """The same key, for a reader who should know that it is used twice on purpose.
+
+    Args:
+      key: a key, or an array of keys.
+
+    Returns:
+      ``key`` itself.
+
+    Raises:
+      DTypeError, ShapeError: for what is not keys.
 
     >>> from functrax import random
     >>> random.clone(random.key(7))

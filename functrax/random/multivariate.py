@@ -139,6 +139,9 @@ def generalized_normal(key: Any, p: Any, shape: Any = (), dtype: Any = None) -> 
       shape: the shape of the result.
       dtype: a floating point dtype; the default float if omitted.
 
+    Returns:
+      An array of that shape and dtype.
+
     Raises:
       DTypeError, ShapeError: for other dtypes, bad shapes, and what is not a key.
 

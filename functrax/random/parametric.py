@@ -32,6 +32,12 @@ def lognormal(key: Any, sigma: Any = 1.0, shape: Any = None, dtype: Any = None) 
       shape: the shape of the result; that of ``sigma`` if omitted.
       dtype: a floating point dtype; the default float if omitted.
 
+    Returns:
+      An array of that shape and dtype.
+
+    Raises:
+      DTypeError, ShapeError: for other dtypes, shapes that do not fit, and what is not a key.
+
     >>> from functrax import random
     >>> random.lognormal(random.key(0), 0.5, (2,)).shape
     (2,)
@@ -49,6 +55,12 @@ def pareto(key: Any, b: Any, shape: Any = None, dtype: Any = None) -> Array:
       b: the parameter.
       shape: the shape of the result; that of ``b`` if omitted.
       dtype: a floating point dtype; the default float if omitted.
+
+    Returns:
+      An array of that shape and dtype.
+
+    Raises:
+      DTypeError, ShapeError: for other dtypes, shapes that do not fit, and what is not a key.
 
     >>> from functrax import random
     >>> random.pareto(random.key(0), 2.5, (3,)).shape
@@ -69,6 +81,12 @@ def rayleigh(key: Any, scale: Any, shape: Any = None, dtype: Any = None) -> Arra
       shape: the shape of the result; that of ``scale`` if omitted.
       dtype: a floating point dtype; the default float if omitted.
 
+    Returns:
+      An array of that shape and dtype.
+
+    Raises:
+      DTypeError, ShapeError: for other dtypes, shapes that do not fit, and what is not a key.
+
     >>> from functrax import random
     >>> random.rayleigh(random.key(0), 2.0, (3,)).shape
     (3,)
@@ -88,6 +106,12 @@ def weibull_min(
       scale, concentration: the parameters.
       shape: the shape of the uniform numbers; the result broadcasts with the parameters.
       dtype: a floating point dtype; the default float if omitted.
+
+    Returns:
+      An array of the shape to which ``shape`` and the parameters broadcast.
+
+    Raises:
+      DTypeError, ShapeError: for other dtypes, shapes that do not fit, and what is not a key.
 
     >>> from functrax import random
     >>> random.weibull_min(random.key(0), 2.0, 1.5, (3,)).shape
@@ -110,6 +134,12 @@ def triangular(
       shape: the shape of the result; that of the parameters if omitted.
       dtype: a floating point dtype; the default float if omitted.
 
+    Returns:
+      An array of that shape and dtype.
+
+    Raises:
+      DTypeError, ShapeError: for other dtypes, shapes that do not fit, and what is not a key.
+
     >>> from functrax import random
     >>> random.triangular(random.key(0), 0.0, 1.0, 3.0, (3,)).shape
     (3,)
@@ -130,6 +160,12 @@ def maxwell(key: Any, shape: Any = (), dtype: Any = None) -> Array:
       shape: the shape of the result.
       dtype: a floating point dtype; the default float if omitted.
 
+    Returns:
+      An array of that shape and dtype.
+
+    Raises:
+      DTypeError, ShapeError: for other dtypes, bad shapes, and what is not a key.
+
     >>> from functrax import random
     >>> random.maxwell(random.key(0), (3,)).shape
     (3,)
@@ -149,6 +185,13 @@ def double_sided_maxwell(
       loc, scale: the parameters.
       shape: what stands before the parameters' shape in that of the result.
       dtype: a floating point dtype; the default float if omitted.
+
+    Returns:
+      An array of shape ``(*shape, *parameters' shape)``; the parameters' shape twice if ``shape``
+        is empty.
+
+    Raises:
+      DTypeError, ShapeError: for other dtypes, shapes that do not fit, and what is not a key.
 
     >>> from functrax import random
     >>> random.double_sided_maxwell(random.key(0), 0.0, 1.0, (3,)).shape
@@ -174,6 +217,9 @@ def wald(key: Any, mean: Any, shape: Any = None, dtype: Any = None) -> Array:
       mean: the mean, above 0: a number or an array.
       shape: the shape of the result; that of ``mean`` if omitted.
       dtype: a floating point dtype; the default float if omitted.
+
+    Returns:
+      An array of that shape and dtype.
 
     Raises:
       DTypeError, ShapeError: for other dtypes, shapes that do not fit, and what is not a key.

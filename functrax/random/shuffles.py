@@ -45,6 +45,9 @@ def permutation(key: Any, x: Any, axis: int = 0, independent: bool = False) -> A
       axis: the axis along which elements change places.
       independent: whether each vector along the axis gets an order of its own.
 
+    Returns:
+      An array of the shape and dtype of ``x``; of an integer, a vector.
+
     Raises:
       AxisError: if there is no such axis.
       DTypeError: if ``x`` is a number but not an integer, or ``key`` not a key.
@@ -129,6 +132,9 @@ def choice(
       p: the probability of each place along ``axis``, an array of rank 1; all alike if omitted.
       axis: the axis along which to choose; the result has the axes of ``shape`` instead.
       mode: as for :func:`gumbel`; matters with ``p`` and without replacement.
+
+    Returns:
+      An array of the dtype of ``a``.
 
     Raises:
       AxisError: if there is no such axis.

@@ -13,7 +13,6 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from functrax.backends.sharding.placement import device_put
 from functrax.core.boundaries.arguments import explain_all as _explain_all
 from functrax.core.errors.typed import ArgumentError
 from functrax.core.prims import fourier
@@ -21,11 +20,10 @@ from functrax.core.prims.slicing import pad
 from functrax.core.tracing.primitive import Value, like
 from functrax.core.types import dtypes
 from functrax.numpy.axes import integer, many_axes
-from functrax.numpy.creation import asarray, float_or
+from functrax.numpy.creation import asarray
+from functrax.numpy.frequencies import fftfreq, fftshift, ifftshift, rfftfreq
 from functrax.numpy.logic import conj
-from functrax.numpy.promote import inexact, promote_dtypes, promoting, result, to_array
-from functrax.numpy.ranges import arange
-from functrax.numpy.rearranging import roll
+from functrax.numpy.promote import inexact, promote_dtypes, result, to_array
 from functrax.numpy.shaping import moveaxis, slice_axis
 from functrax.numpy.trace_cached import record_all as _record_all
 
@@ -225,54 +223,6 @@ def rfft2(a: Any, s: Any = None, axes: Any = (-2, -1), norm: str | None = None) 
 def irfft2(a: Any, s: Any = None, axes: Any = (-2, -1), norm: str | None = None) -> Value:
     """:func:`irfftn` along two axes."""
     return _transform("irfft2", "IRFFT", a, s, _two("irfft2", axes), norm)
-
-
-def _distance(name: str, d: Any, dtype: Any) -> Value:
-    if isinstance(d, (list, tuple)):
-        raise ArgumentError(f"{name}: d only takes a single value", got=f"d = {d}", fix="d=1.0")
-    return asarray(d, dtype)
-
-
-@promoting
-def fftfreq(n: int, d: Any = 1.0, *, dtype: Any = None, device: Any = None) -> Value:
-    """The frequencies of :func:`fft`'s elements, for samples at a distance of ``d``.
-
-    >>> import functrax.numpy as jnp
-    >>> jnp.fft.fftfreq(4)
-    Array([ 0.  ,  0.25, -0.5 , -0.25], dtype=float32)
-    """
-    size = integer("fftfreq", "n", n)
-    places = arange(size, dtype=float_or(dtype))
-    half = (size + 1) // 2
-    made = (places - size * (places >= half)) / (size * _distance("fftfreq", d, places.dtype))
-    return made if device is None else device_put(made, device)
-
-
-@promoting
-def rfftfreq(n: int, d: Any = 1.0, *, dtype: Any = None, device: Any = None) -> Value:
-    """The frequencies of :func:`rfft`'s elements, for samples at a distance of ``d``."""
-    size = integer("rfftfreq", "n", n)
-    places = arange(size // 2 + 1, dtype=float_or(dtype))
-    made = places / (size * _distance("rfftfreq", d, places.dtype))
-    return made if device is None else device_put(made, device)
-
-
-def _shift(name: str, x: Any, axes: Any, sign: int) -> Value:
-    value = to_array(name, x)
-    ndim = value.aval.ndim
-    places = many_axes(name, axes, ndim)
-    halves = tuple(sign * (value.aval.shape[axis] // 2) for axis in places)
-    return roll(value, halves, places)
-
-
-def fftshift(x: Any, axes: Any = None) -> Value:
-    """Move the frequency 0 to the middle of axes; of all of them if None."""
-    return _shift("fftshift", x, axes, 1)
-
-
-def ifftshift(x: Any, axes: Any = None) -> Value:
-    """The inverse of :func:`fftshift`."""
-    return _shift("ifftshift", x, axes, -1)
 
 
 #: Functions that have recipes.

@@ -1,7 +1,7 @@
 """Functions for neural networks, with the names, signatures and meaning of ``jax.nn``.
 
-``activations`` is elementwise, ``normalization`` looks along axes, ``attention`` is attention, and
-``initializers`` makes the first values of weights.
+``activations`` and ``piecewise`` are elementwise, ``normalization`` looks along axes,
+``attention`` is attention, and ``initializers`` makes the first values of weights.
 
 >>> import functrax, functrax.numpy as jnp
 >>> functrax.nn.relu(jnp.array([-1.0, 2.0]))
@@ -17,24 +17,15 @@ from functrax.nn.activations import (
     elu as elu,
     gelu as gelu,
     glu as glu,
-    hard_sigmoid as hard_sigmoid,
-    hard_silu as hard_silu,
-    hard_swish as hard_swish,
-    hard_tanh as hard_tanh,
     identity as identity,
-    leaky_relu as leaky_relu,
     log1mexp as log1mexp,
     log_sigmoid as log_sigmoid,
     mish as mish,
-    relu as relu,
-    relu6 as relu6,
     selu as selu,
     sigmoid as sigmoid,
     silu as silu,
     soft_sign as soft_sign,
     softplus as softplus,
-    sparse_plus as sparse_plus,
-    sparse_sigmoid as sparse_sigmoid,
     squareplus as squareplus,
     swish as swish,
 )
@@ -46,6 +37,17 @@ from functrax.nn.normalization import (
     one_hot as one_hot,
     softmax as softmax,
     standardize as standardize,
+)
+from functrax.nn.piecewise import (
+    hard_sigmoid as hard_sigmoid,
+    hard_silu as hard_silu,
+    hard_swish as hard_swish,
+    hard_tanh as hard_tanh,
+    leaky_relu as leaky_relu,
+    relu as relu,
+    relu6 as relu6,
+    sparse_plus as sparse_plus,
+    sparse_sigmoid as sparse_sigmoid,
 )
 from functrax.nn.scaled import scaled_matmul as scaled_matmul
 from functrax.numpy import tanh as tanh

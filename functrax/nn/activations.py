@@ -3,7 +3,9 @@
 Where a function has a corner, its derivative there is the one that ``jax.nn`` takes; the functions
 with a ``custom_jvp`` say which.  Numbers count as arrays of rank 0.
 
-Start at :func:`relu`.
+Those of straight lines and parabolas are in ``functrax.nn.piecewise``.
+
+Start at :func:`softplus`.
 """
 
 from __future__ import annotations
@@ -38,42 +40,6 @@ def identity(x: Any) -> Array:
     return as_array(to_array("identity", x))
 
 
-@with_recipe
-@custom_jvp
-def relu(x: Any) -> Value:
-    """``max(x, 0)``; the derivative at 0 is 0.
-
-    Args:
-      x: an array.
-
-    >>> import functrax, functrax.numpy as jnp
-    >>> functrax.nn.relu(jnp.array([-1.0, 0.0, 2.0]))
-    Array([0., 0., 2.], dtype=float32)
-    >>> functrax.grad(functrax.nn.relu)(0.0)
-    Array(0., dtype=float32, weak_type=True)
-    """
-    return jnp.maximum(x, 0)
-
-
-@relu.defjvp
-def _relu_jvp(primals: Any, tangents: Any) -> Any:
-    (x,), (t,) = primals, tangents
-    return relu(x), jnp.where(x > 0, t, 0)
-
-
-@with_recipe
-@custom_jvp
-def relu6(x: Any) -> Value:
-    """``min(max(x, 0), 6)``; the derivative at 0 and at 6 is 0."""
-    return jnp.minimum(jnp.maximum(x, 0), 6.0)
-
-
-@relu6.defjvp
-def _relu6_jvp(primals: Any, tangents: Any) -> Any:
-    (x,), (t,) = primals, tangents
-    return relu6(x), jnp.where((x > 0) & (x < 6), t, 0)
-
-
 def sigmoid(x: Any) -> Array:
     """``1 / (1 + exp(-x))``."""
     return lax.logistic(floating("sigmoid", x))
@@ -93,17 +59,6 @@ def squareplus(x: Any, b: Any = 4) -> Value:
     """``(x + sqrt(x**2 + b)) / 2`` (Barron, arXiv:2112.11687)."""
     value = to_array("squareplus", x)
     return (value + jnp.sqrt(jnp.square(value) + b)) / 2
-
-
-def sparse_plus(x: Any) -> Value:
-    """0 up to -1, ``(x + 1)**2 / 4`` up to 1, and ``x`` from there on."""
-    value = to_array("sparse_plus", x)
-    return jnp.where(value <= -1.0, 0.0, jnp.where(value >= 1.0, value, (value + 1.0) ** 2 / 4))
-
-
-def sparse_sigmoid(x: Any) -> Value:
-    """0 up to -1, ``(x + 1) / 2`` up to 1, and 1 from there on: the slope of ``sparse_plus``."""
-    return 0.5 * jnp.clip(to_array("sparse_sigmoid", x) + 1.0, 0.0, 2.0)
 
 
 def soft_sign(x: Any) -> Value:
@@ -180,29 +135,6 @@ def glu(x: Any, axis: int = -1) -> Value:
     return lax.mul(first, lax.logistic(second))
 
 
-def leaky_relu(x: Any, negative_slope: Any = 1e-2) -> Value:
-    """``x`` from 0 on, ``negative_slope * x`` below."""
-    value = to_array("leaky_relu", x)
-    return jnp.where(value >= 0, value, negative_slope * value)
-
-
-def hard_tanh(x: Any) -> Value:
-    """``x`` between -1 and 1, which are its bounds."""
-    value = to_array("hard_tanh", x)
-    return jnp.where(value > 1, 1, jnp.where(value < -1, -1, value))
-
-
-def hard_sigmoid(x: Any) -> Value:
-    """``relu6(x + 3) / 6``."""
-    return relu6(to_array("hard_sigmoid", x) + 3.0) / 6.0
-
-
-def hard_silu(x: Any) -> Value:
-    """``x hard_sigmoid(x)``, also called hard_swish."""
-    value = to_array("hard_silu", x)
-    return value * hard_sigmoid(value)
-
-
 @with_recipe
 @custom_jvp
 def log1mexp(x: Any) -> Value:
@@ -223,4 +155,3 @@ def _log1mexp_jvp(primals: Any, tangents: Any) -> Any:
 
 
 swish = silu
-hard_swish = hard_silu

@@ -1,0 +1,89 @@
+"""Activation functions of straight lines and parabolas: relu, and what resembles others cheaply.
+
+Their derivatives at corners are those that ``jax.nn`` takes.
+
+Start at :func:`relu`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from functrax import numpy as jnp
+from functrax.backends.eager.cached_traces import with_recipe
+from functrax.core.tracing.primitive import Value
+from functrax.numpy.promote import to_array
+from functrax.transforms.user_rules.custom_jvp import custom_jvp
+
+
+@with_recipe
+@custom_jvp
+def relu(x: Any) -> Value:
+    """``max(x, 0)``; the derivative at 0 is 0.
+
+    Args:
+      x: an array.
+
+    >>> import functrax, functrax.numpy as jnp
+    >>> functrax.nn.relu(jnp.array([-1.0, 0.0, 2.0]))
+    Array([0., 0., 2.], dtype=float32)
+    >>> functrax.grad(functrax.nn.relu)(0.0)
+    Array(0., dtype=float32, weak_type=True)
+    """
+    return jnp.maximum(x, 0)
+
+
+@relu.defjvp
+def _relu_jvp(primals: Any, tangents: Any) -> Any:
+    (x,), (t,) = primals, tangents
+    return relu(x), jnp.where(x > 0, t, 0)
+
+
+@with_recipe
+@custom_jvp
+def relu6(x: Any) -> Value:
+    """``min(max(x, 0), 6)``; the derivative at 0 and at 6 is 0."""
+    return jnp.minimum(jnp.maximum(x, 0), 6.0)
+
+
+@relu6.defjvp
+def _relu6_jvp(primals: Any, tangents: Any) -> Any:
+    (x,), (t,) = primals, tangents
+    return relu6(x), jnp.where((x > 0) & (x < 6), t, 0)
+
+
+def sparse_plus(x: Any) -> Value:
+    """0 up to -1, ``(x + 1)**2 / 4`` up to 1, and ``x`` from there on."""
+    value = to_array("sparse_plus", x)
+    return jnp.where(value <= -1.0, 0.0, jnp.where(value >= 1.0, value, (value + 1.0) ** 2 / 4))
+
+
+def sparse_sigmoid(x: Any) -> Value:
+    """0 up to -1, ``(x + 1) / 2`` up to 1, and 1 from there on: the slope of ``sparse_plus``."""
+    return 0.5 * jnp.clip(to_array("sparse_sigmoid", x) + 1.0, 0.0, 2.0)
+
+
+def leaky_relu(x: Any, negative_slope: Any = 1e-2) -> Value:
+    """``x`` from 0 on, ``negative_slope * x`` below."""
+    value = to_array("leaky_relu", x)
+    return jnp.where(value >= 0, value, negative_slope * value)
+
+
+def hard_tanh(x: Any) -> Value:
+    """``x`` between -1 and 1, which are its bounds."""
+    value = to_array("hard_tanh", x)
+    return jnp.where(value > 1, 1, jnp.where(value < -1, -1, value))
+
+
+def hard_sigmoid(x: Any) -> Value:
+    """``relu6(x + 3) / 6``."""
+    return relu6(to_array("hard_sigmoid", x) + 3.0) / 6.0
+
+
+def hard_silu(x: Any) -> Value:
+    """``x hard_sigmoid(x)``, also called hard_swish."""
+    value = to_array("hard_silu", x)
+    return value * hard_sigmoid(value)
+
+
+hard_swish = hard_silu

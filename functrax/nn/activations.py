@@ -36,51 +36,191 @@ def floating(name: str, x: Any) -> Any:
 
 
 def identity(x: Any) -> Array:
-    """``x`` itself, as an array."""
+    """``x`` itself, as an array.
+
+    Args:
+      x: an array or a number.
+
+    Returns:
+      An array of the same shape and dtype.
+
+    Raises:
+      DTypeError: for lists and what else is no array.
+
+    >>> from functrax import nn
+    >>> nn.identity(2)
+    Array(2, dtype=int32, weak_type=True)
+    """
     return as_array(to_array("identity", x))
 
 
 def sigmoid(x: Any) -> Array:
-    """``1 / (1 + exp(-x))``."""
+    """``1 / (1 + exp(-x))``.
+
+    Args:
+      x: an array or a number.
+
+    Returns:
+      An array of the shape of ``x``; integers become floats.
+
+    Raises:
+      DTypeError: for lists and what else is no array.
+
+    >>> import functrax.numpy as jnp
+    >>> from functrax import nn
+    >>> nn.sigmoid(jnp.array([-200.0, 0.0, 200.0]))
+    Array([0. , 0.5, 1. ], dtype=float32)
+    """
     return lax.logistic(floating("sigmoid", x))
 
 
 def log_sigmoid(x: Any) -> Value:
-    """``log(sigmoid(x)) = -softplus(-x)``, exact for large ``-x``."""
+    """``log(sigmoid(x)) = -softplus(-x)``, exact for large ``-x``.
+
+    Args:
+      x: an array or a number.
+
+    Returns:
+      An array of the shape of ``x``; integers become floats.
+
+    Raises:
+      DTypeError: for lists and what else is no array.
+
+    >>> import functrax.numpy as jnp
+    >>> from functrax import nn
+    >>> nn.log_sigmoid(jnp.array([-200.0, 200.0]))
+    Array([-200.,   -0.], dtype=float32)
+    """
     return -softplus(-floating("log_sigmoid", x))
 
 
 def softplus(x: Any) -> Value:
-    """``log(1 + exp(x))``, which does not overflow."""
+    """``log(1 + exp(x))``, which does not overflow.
+
+    Args:
+      x: an array or a number.
+
+    Returns:
+      An array of the shape of ``x``; integers become floats.
+
+    Raises:
+      DTypeError: for lists and what else is no array.
+
+    >>> import functrax.numpy as jnp
+    >>> from functrax import nn
+    >>> nn.softplus(jnp.array([-200.0, 0.0, 200.0]))
+    Array([  0.       ,   0.6931472, 200.       ], dtype=float32)
+    """
     return jnp.logaddexp(x, 0)
 
 
 def squareplus(x: Any, b: Any = 4) -> Value:
-    """``(x + sqrt(x**2 + b)) / 2`` (Barron, arXiv:2112.11687)."""
+    """``(x + sqrt(x**2 + b)) / 2`` (Barron, arXiv:2112.11687).
+
+    Args:
+      x: an array or a number.
+      b: how smooth the bend is; 0 for ``relu``.
+
+    Returns:
+      An array of the shape of ``x``; integers become floats.
+
+    Raises:
+      DTypeError: for lists and what else is no array.
+
+    >>> import functrax.numpy as jnp
+    >>> from functrax import nn
+    >>> nn.squareplus(jnp.array([-3.0, 0.0]), b=0)
+    Array([0., 0.], dtype=float32)
+    """
     value = to_array("squareplus", x)
     return (value + jnp.sqrt(jnp.square(value) + b)) / 2
 
 
 def soft_sign(x: Any) -> Value:
-    """``x / (|x| + 1)``."""
+    """``x / (|x| + 1)``.
+
+    Args:
+      x: an array or a number.
+
+    Returns:
+      An array of the shape of ``x``; integers become floats.
+
+    Raises:
+      DTypeError: for lists and what else is no array.
+
+    >>> import functrax.numpy as jnp
+    >>> from functrax import nn
+    >>> nn.soft_sign(jnp.array([-1.0, 3.0]))
+    Array([-0.5 ,  0.75], dtype=float32)
+    """
     value = to_array("soft_sign", x)
     return value / (jnp.abs(value) + 1)
 
 
 def silu(x: Any) -> Value:
-    """``x sigmoid(x)``, also called swish."""
+    """``x sigmoid(x)``, also called swish.
+
+    Elfwing, Uchibe and Doya, arXiv:1702.03118; Ramachandran, Zoph and Le, arXiv:1710.05941.
+
+    Args:
+      x: an array or a number.
+
+    Returns:
+      An array of the shape of ``x``; integers become floats.
+
+    Raises:
+      DTypeError: for lists and what else is no array.
+
+    >>> import functrax.numpy as jnp
+    >>> from functrax import nn
+    >>> nn.silu(jnp.array([-200.0, 0.0, 200.0]))
+    Array([ -0.,   0., 200.], dtype=float32)
+    """
     value = floating("silu", x)
     return value * lax.logistic(value)
 
 
 def mish(x: Any) -> Value:
-    """``x tanh(softplus(x))`` (Misra, arXiv:1908.08681)."""
+    """``x tanh(softplus(x))`` (Misra, arXiv:1908.08681).
+
+    Args:
+      x: an array or a number.
+
+    Returns:
+      An array of the shape of ``x``; integers become floats.
+
+    Raises:
+      DTypeError: for lists and what else is no array.
+
+    >>> import functrax.numpy as jnp
+    >>> from functrax import nn
+    >>> nn.mish(jnp.array([-200.0, 0.0, 200.0]))
+    Array([ -0.,   0., 200.], dtype=float32)
+    """
     value = floating("mish", x)
     return value * jnp.tanh(softplus(value))
 
 
 def elu(x: Any, alpha: Any = 1.0) -> Value:
-    """``x`` above 0, ``alpha (exp(x) - 1)`` below."""
+    """``x`` above 0, ``alpha (exp(x) - 1)`` below.
+
+    Clevert, Unterthiner and Hochreiter, arXiv:1511.07289.
+
+    Args:
+      x: an array or a number.
+      alpha: the limit is ``-alpha``.
+
+    Returns:
+      An array of the shape of ``x``; integers become floats.
+
+    Raises:
+      DTypeError: for lists and what else is no array.
+
+    >>> import functrax.numpy as jnp
+    >>> from functrax import nn
+    >>> nn.elu(jnp.array([-200.0, 0.0, 2.0]), alpha=0.5)
+    Array([-0.5,  0. ,  2. ], dtype=float32)
+    """
     value = to_array("elu", x)
     above = value > 0
     # The inner choice keeps exp from overflowing where its value is not taken.
@@ -88,12 +228,45 @@ def elu(x: Any, alpha: Any = 1.0) -> Value:
 
 
 def celu(x: Any, alpha: Any = 1.0) -> Value:
-    """``x`` above 0, ``alpha (exp(x / alpha) - 1)`` below (Barron, arXiv:1704.07483)."""
+    """``x`` above 0, ``alpha (exp(x / alpha) - 1)`` below (Barron, arXiv:1704.07483).
+
+    Args:
+      x: an array or a number.
+      alpha: the limit is ``-alpha``; the slope at 0 is 1 for all of them.
+
+    Returns:
+      An array of the shape of ``x``; integers become floats.
+
+    Raises:
+      DTypeError: for lists and what else is no array.
+
+    >>> import functrax.numpy as jnp
+    >>> from functrax import nn
+    >>> nn.celu(jnp.array([-200.0, 0.0, 2.0]), alpha=0.5)
+    Array([-0.5,  0. ,  2. ], dtype=float32)
+    """
     return jnp.maximum(x, 0.0) + alpha * jnp.expm1(jnp.minimum(x, 0.0) / alpha)
 
 
 def selu(x: Any) -> Value:
-    """``scale * elu(x, alpha)`` with constants that keep mean 0 and variance 1."""
+    """``scale * elu(x, alpha)`` with constants that keep mean 0 and variance 1.
+
+    Klambauer et al., NIPS 2017, arXiv:1706.02515.
+
+    Args:
+      x: an array or a number.
+
+    Returns:
+      An array of the shape of ``x``; integers become floats.
+
+    Raises:
+      DTypeError: for lists and what else is no array.
+
+    >>> import functrax.numpy as jnp
+    >>> from functrax import nn
+    >>> nn.selu(jnp.array([0.0, 1.0])).round(4)
+    Array([0.    , 1.0507], dtype=float32)
+    """
     return _SELU_SCALE * elu(x, _SELU_ALPHA)
 
 
@@ -103,6 +276,12 @@ def gelu(x: Any, approximate: bool = True) -> Value:
     Args:
       x: an array.
       approximate: whether to use ``x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x**3))) / 2``.
+
+    Returns:
+      An array of the shape of ``x``; integers become floats.
+
+    Raises:
+      DTypeError: for lists and what else is no array.
 
     >>> import functrax
     >>> functrax.nn.gelu(1.0)
@@ -118,9 +297,23 @@ def gelu(x: Any, approximate: bool = True) -> Value:
 def glu(x: Any, axis: int = -1) -> Value:
     """The first half of ``x`` along an axis, times the sigmoid of the second half.
 
+    Dauphin et al., arXiv:1612.08083.
+
+    Args:
+      x: an array.
+      axis: the axis that is cut in two.
+
+    Returns:
+      An array with half as many elements along the axis.
+
     Raises:
       ShapeError: if the size of the axis is odd.
       AxisError: if there is no such axis.
+
+    >>> import functrax.numpy as jnp
+    >>> from functrax import nn
+    >>> nn.glu(jnp.array([3.0, 5.0, 0.0, 200.0]))
+    Array([1.5, 5. ], dtype=float32)
     """
     value = floating("glu", x)
     place = one_axis("glu", axis, value.ndim)
@@ -141,6 +334,20 @@ def log1mexp(x: Any) -> Value:
     """``log(1 - exp(-x))`` of ``x >= 0``, exact for small and for large ``x``.
 
     Source: Mächler, "Accurately computing log(1 - exp(-|a|))".
+
+    Args:
+      x: an array or a number, 0 or more.
+
+    Returns:
+      An array of the shape of ``x``; minus infinity at 0.
+
+    Raises:
+      DTypeError: for lists and what else is no array.
+
+    >>> import functrax.numpy as jnp
+    >>> from functrax import nn
+    >>> nn.log1mexp(jnp.array([0.0, 1e-10])).round(3)
+    Array([   -inf, -23.026], dtype=float32)
     """
     value = floating("log1mexp", x)
     return jnp.where(

@@ -53,11 +53,17 @@ def dot_product_attention(
     Returns:
       An array of the shape of ``query``; with ``return_residual`` a pair.
 
-    Logits and softmax are computed in float32 at least.
-
     Raises:
       ShapeError, DTypeError: if the arrays do not fit together.
       ArgumentError: for another implementation.
+
+    Logits and softmax are computed in float32 at least.
+
+    >>> import functrax.numpy as jnp
+    >>> from functrax import nn
+    >>> q, kv = jnp.ones((2, 4, 8)), jnp.ones((3, 4, 8))  # 2 queries, 3 keys, 4 heads
+    >>> nn.dot_product_attention(q, kv, kv).shape
+    (2, 4, 8)
     """
     if implementation not in (None, "xla"):
         raise ArgumentError(

@@ -40,6 +40,10 @@ def softmax(x: Any, axis: Axis = -1, where: Any = None) -> Value:
     Returns:
       An array of the shape of ``x``; all NaN where the largest element is infinite.
 
+    Raises:
+      AxisError: if an axis is out of range.
+      DTypeError: for lists and what else is no array.
+
     >>> import functrax, functrax.numpy as jnp
     >>> functrax.nn.softmax(jnp.array([0.0, 1.0, 1.0])).round(4)
     Array([0.1554, 0.4223, 0.4223], dtype=float32)
@@ -73,6 +77,10 @@ def log_softmax(x: Any, axis: Axis = -1, where: Any = None) -> Value:
 
     Returns:
       An array of the shape of ``x``; all NaN where the largest element is infinite.
+
+    Raises:
+      AxisError: if an axis is out of range.
+      DTypeError: for lists and what else is no array.
 
     >>> import functrax, functrax.numpy as jnp
     >>> functrax.nn.log_softmax(jnp.array([0.0, 0.0]))
@@ -108,6 +116,10 @@ def logsumexp(
     Returns:
       The logarithms: minus infinity for sums of nothing, NaN for negative sums.  With
       ``return_sign`` a pair.
+
+    Raises:
+      AxisError: if an axis is out of range.
+      DTypeError: for lists and what else is no array.
 
     >>> import functrax, functrax.numpy as jnp
     >>> functrax.nn.logsumexp(jnp.array([1000.0, 1000.0]))
@@ -151,7 +163,26 @@ def _axes(axis: Axis, ndim: int) -> tuple[int, ...]:
 
 
 def logmeanexp(a: Any, axis: Axis = None, where: Any = None, keepdims: bool = False) -> Value:
-    """``log(mean(exp(a)))`` along axes; see :func:`logsumexp`."""
+    """``log(mean(exp(a)))`` along axes; see :func:`logsumexp`.
+
+    Args:
+      a: an array.
+      axis: an axis, a tuple of axes, or None for all.
+      where: a mask that broadcasts to ``a``; elements elsewhere are left out.
+      keepdims: whether the axes stay, with size 1.
+
+    Returns:
+      The logarithms; minus infinity for means of zeros.
+
+    Raises:
+      AxisError: if an axis is out of range.
+      DTypeError: for lists and what else is no array.
+
+    >>> import functrax.numpy as jnp
+    >>> from functrax import nn
+    >>> nn.logmeanexp(jnp.array([1000.0, 1000.0]))
+    Array(1000., dtype=float32)
+    """
     total = logsumexp(a, axis=axis, where=where, keepdims=keepdims)
     mask = True if where is None else where
     counted = jnp.broadcast_to(mask, jnp.shape(a))
@@ -179,8 +210,17 @@ def standardize(
       where: a mask; elements elsewhere are left out of mean and variance.
       algorithm: ``"fast"``, the mean of squares less the square of the mean, or ``"stable"``.
 
+    Returns:
+      An array of the shape of ``x``; integers become floats.
+
     Raises:
       ArgumentError: for another algorithm.
+      AxisError: if an axis is out of range.
+
+    >>> import functrax.numpy as jnp
+    >>> from functrax import nn
+    >>> nn.standardize(jnp.array([1.0, 2.0, 3.0]), epsilon=0).round(3)
+    Array([-1.225,  0.   ,  1.225], dtype=float32)
     """
     if algorithm not in ("fast", "stable"):
         raise ArgumentError(
@@ -205,6 +245,9 @@ def one_hot(x: Any, num_classes: int, *, dtype: Any = None, axis: int = -1) -> A
       num_classes: the size of the new axis.
       dtype: the dtype of the result; the default float if omitted.
       axis: where the new axis stands in the result.
+
+    Returns:
+      An array with one axis more than ``x``.
 
     Raises:
       ShapeError: if ``num_classes`` is not a known integer of 0 or more.

@@ -124,6 +124,9 @@ def fft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -
       axis: the axis.
       norm: where to divide: ``"backward"``, ``"ortho"`` or ``"forward"``.
 
+    Returns:
+      A complex array with ``n`` elements along the axis.
+
     Raises:
       AxisError, ArgumentError: if the arguments do not fit.
 
@@ -135,17 +138,68 @@ def fft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -
 
 
 def ifft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Value:
-    """The inverse of :func:`fft`."""
+    """The inverse of :func:`fft`: ``sum_k a[k] exp(2 pi i j k / n) / n``.
+
+    Args:
+      a: an array, taken as complex.
+      n: how many elements to take; more than there are count as zeros; all of them if None.
+      axis: the axis.
+      norm: as for :func:`fft`.
+
+    Returns:
+      A complex array with ``n`` elements along the axis.
+
+    Raises:
+      AxisError, ArgumentError: if the arguments do not fit.
+
+    >>> import functrax.numpy as jnp
+    >>> jnp.fft.ifft(jnp.array([3.0, -1.0]))
+    Array([1.+0.j, 2.+0.j], dtype=complex64)
+    """
     return _transform("ifft", "IFFT", a, _along(n), (axis,), norm)
 
 
 def rfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Value:
-    """The first ``n // 2 + 1`` elements of the transform of real numbers, which say all."""
+    """The first ``n // 2 + 1`` elements of the transform of real numbers, which say all.
+
+    Args:
+      a: a real array.
+      n: how many elements to take; more than there are count as zeros; all of them if None.
+      axis: the axis.
+      norm: as for :func:`fft`.
+
+    Returns:
+      A complex array with ``n // 2 + 1`` elements along the axis.
+
+    Raises:
+      AxisError, ArgumentError: if the arguments do not fit, or for complex numbers.
+
+    >>> import functrax.numpy as jnp
+    >>> jnp.fft.rfft(jnp.array([1.0, 2.0, 1.0, 2.0]))
+    Array([ 6.+0.j,  0.+0.j, -2.+0.j], dtype=complex64)
+    """
     return _transform("rfft", "RFFT", a, _along(n), (axis,), norm)
 
 
 def irfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Value:
-    """The inverse of :func:`rfft`; ``n`` is the result's size, ``2 (size - 1)`` if None."""
+    """The inverse of :func:`rfft`; ``n`` is the result's size, ``2 (size - 1)`` if None.
+
+    Args:
+      a: an array, taken as complex: the first half of a transform.
+      n: the result's size, which says whether it is even.
+      axis: the axis.
+      norm: as for :func:`fft`.
+
+    Returns:
+      A real array with ``n`` elements along the axis.
+
+    Raises:
+      AxisError, ArgumentError: if the arguments do not fit.
+
+    >>> import functrax.numpy as jnp
+    >>> jnp.fft.irfft(jnp.fft.rfft(jnp.array([1.0, 2.0, 6.0])), n=3)
+    Array([1., 2., 6.], dtype=float32)
+    """
     return _transform("irfft", "IRFFT", a, _along(n), (axis,), norm)
 
 
@@ -154,13 +208,47 @@ def _other_way(norm: str | None) -> str:
 
 
 def hfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Value:
-    """The real transform of numbers with Hermitian symmetry, given by their first half."""
+    """The real transform of numbers with Hermitian symmetry, given by their first half.
+
+    Args:
+      a: an array, taken as complex.
+      n: the result's size, ``2 (size - 1)`` if None.
+      axis: the axis.
+      norm: as for :func:`fft`.
+
+    Returns:
+      A real array with ``n`` elements along the axis.
+
+    Raises:
+      AxisError, ArgumentError: if the arguments do not fit.
+
+    >>> import functrax.numpy as jnp
+    >>> jnp.fft.hfft(jnp.array([1.0, 2.0, 3.0]))
+    Array([ 8., -2.,  0., -2.], dtype=float32)
+    """
     checked = norm if norm is not None and norm not in _NORMS else _other_way(norm)
     return _transform("hfft", "IRFFT", conj(asarray(a)), _along(n), (axis,), checked)
 
 
 def ihfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Value:
-    """The inverse of :func:`hfft`."""
+    """The inverse of :func:`hfft`.
+
+    Args:
+      a: a real array.
+      n: how many elements to take; more than there are count as zeros; all of them if None.
+      axis: the axis.
+      norm: as for :func:`fft`.
+
+    Returns:
+      A complex array with ``n // 2 + 1`` elements along the axis.
+
+    Raises:
+      AxisError, ArgumentError: if the arguments do not fit, or for complex numbers.
+
+    >>> import functrax.numpy as jnp
+    >>> jnp.fft.ihfft(jnp.array([12.0, -2.0, 0.0, -2.0]))
+    Array([2.-0.j, 3.-0.j, 4.-0.j], dtype=complex64)
+    """
     checked = norm if norm is not None and norm not in _NORMS else _other_way(norm)
     return conj(_transform("ihfft", "RFFT", a, _along(n), (axis,), checked))
 
@@ -173,22 +261,86 @@ def fftn(a: Any, s: Any = None, axes: Any = None, norm: str | None = None) -> Va
       s: for each axis how many elements to take.
       axes: the axes.
       norm: as for :func:`fft`.
+
+    Returns:
+      A complex array of the sizes ``s`` along the axes.
+
+    Raises:
+      AxisError, ArgumentError: if the arguments do not fit.
+
+    >>> import functrax.numpy as jnp
+    >>> jnp.fft.fftn(jnp.ones((2, 2)))
+    Array([[4.+0.j, 0.+0.j],
+           [0.+0.j, 0.+0.j]], dtype=complex64)
     """
     return _transform("fftn", "FFT", a, s, axes, norm)
 
 
 def ifftn(a: Any, s: Any = None, axes: Any = None, norm: str | None = None) -> Value:
-    """The inverse of :func:`fftn`."""
+    """The inverse of :func:`fftn`.
+
+    Args:
+      a: an array, taken as complex.
+      s: for each axis how many elements to take.
+      axes: the axes.
+      norm: as for :func:`fft`.
+
+    Returns:
+      A complex array of the sizes ``s`` along the axes.
+
+    Raises:
+      AxisError, ArgumentError: if the arguments do not fit.
+
+    >>> import functrax.numpy as jnp
+    >>> jnp.fft.ifftn(jnp.ones((2, 2)))
+    Array([[1.+0.j, 0.+0.j],
+           [0.+0.j, 0.+0.j]], dtype=complex64)
+    """
     return _transform("ifftn", "IFFT", a, s, axes, norm)
 
 
 def rfftn(a: Any, s: Any = None, axes: Any = None, norm: str | None = None) -> Value:
-    """The transform of real numbers along several axes; the last one is cut as in :func:`rfft`."""
+    """The transform of real numbers along several axes; the last one is cut as in :func:`rfft`.
+
+    Args:
+      a: a real array.
+      s: for each axis how many elements to take.
+      axes: the axes.
+      norm: as for :func:`fft`.
+
+    Returns:
+      A complex array, with ``s[-1] // 2 + 1`` elements along the last of the axes.
+
+    Raises:
+      AxisError, ArgumentError: if the arguments do not fit, or for complex numbers.
+
+    >>> import functrax.numpy as jnp
+    >>> jnp.fft.rfftn(jnp.ones((2, 4))).shape
+    (2, 3)
+    """
     return _transform("rfftn", "RFFT", a, s, axes, norm)
 
 
 def irfftn(a: Any, s: Any = None, axes: Any = None, norm: str | None = None) -> Value:
-    """The inverse of :func:`rfftn`."""
+    """The inverse of :func:`rfftn`.
+
+    Args:
+      a: an array, taken as complex.
+      s: the result's sizes along the axes; the last one is ``2 (size - 1)`` if omitted.
+      axes: the axes.
+      norm: as for :func:`fft`.
+
+    Returns:
+      A real array.
+
+    Raises:
+      AxisError, ArgumentError: if the arguments do not fit.
+
+    >>> import functrax.numpy as jnp
+    >>> jnp.fft.irfftn(jnp.fft.rfftn(jnp.ones((2, 3))), (2, 3))
+    Array([[1., 1., 1.],
+           [1., 1., 1.]], dtype=float32)
+    """
     return _transform("irfftn", "IRFFT", a, s, axes, norm)
 
 
@@ -206,22 +358,94 @@ def _two(name: str, axes: Any) -> Any:
 
 
 def fft2(a: Any, s: Any = None, axes: Any = (-2, -1), norm: str | None = None) -> Value:
-    """:func:`fftn` along two axes."""
+    """:func:`fftn` along two axes.
+
+    Args:
+      a: an array, taken as complex.
+      s: for each axis how many elements to take.
+      axes: two axes.
+      norm: as for :func:`fft`.
+
+    Returns:
+      A complex array.
+
+    Raises:
+      AxisError, ArgumentError: if the arguments do not fit, or there are not two axes.
+
+    >>> import functrax.numpy as jnp
+    >>> jnp.fft.fft2(jnp.array([[1.0, 2.0], [3.0, 4.0]]))
+    Array([[10.+0.j, -2.+0.j],
+           [-4.+0.j,  0.+0.j]], dtype=complex64)
+    """
     return _transform("fft2", "FFT", a, s, _two("fft2", axes), norm)
 
 
 def ifft2(a: Any, s: Any = None, axes: Any = (-2, -1), norm: str | None = None) -> Value:
-    """:func:`ifftn` along two axes."""
+    """:func:`ifftn` along two axes.
+
+    Args:
+      a: an array, taken as complex.
+      s: for each axis how many elements to take.
+      axes: two axes.
+      norm: as for :func:`fft`.
+
+    Returns:
+      A complex array.
+
+    Raises:
+      AxisError, ArgumentError: if the arguments do not fit, or there are not two axes.
+
+    >>> import functrax.numpy as jnp
+    >>> jnp.fft.ifft2(jnp.ones((2, 2)))
+    Array([[1.+0.j, 0.+0.j],
+           [0.+0.j, 0.+0.j]], dtype=complex64)
+    """
     return _transform("ifft2", "IFFT", a, s, _two("ifft2", axes), norm)
 
 
 def rfft2(a: Any, s: Any = None, axes: Any = (-2, -1), norm: str | None = None) -> Value:
-    """:func:`rfftn` along two axes."""
+    """:func:`rfftn` along two axes.
+
+    Args:
+      a: a real array.
+      s: for each axis how many elements to take.
+      axes: two axes.
+      norm: as for :func:`fft`.
+
+    Returns:
+      A complex array, with ``s[-1] // 2 + 1`` elements along the last of the axes.
+
+    Raises:
+      AxisError, ArgumentError: if the arguments do not fit, or for complex numbers.
+
+    >>> import functrax.numpy as jnp
+    >>> jnp.fft.rfft2(jnp.ones((2, 2)))
+    Array([[4.+0.j, 0.+0.j],
+           [0.+0.j, 0.+0.j]], dtype=complex64)
+    """
     return _transform("rfft2", "RFFT", a, s, _two("rfft2", axes), norm)
 
 
 def irfft2(a: Any, s: Any = None, axes: Any = (-2, -1), norm: str | None = None) -> Value:
-    """:func:`irfftn` along two axes."""
+    """:func:`irfftn` along two axes.
+
+    Args:
+      a: an array, taken as complex.
+      s: the result's sizes along the axes; the last one is ``2 (size - 1)`` if omitted.
+      axes: two axes.
+      norm: as for :func:`fft`.
+
+    Returns:
+      A real array.
+
+    Raises:
+      AxisError, ArgumentError: if the arguments do not fit, or there are not two axes.
+
+    >>> import functrax.numpy as jnp
+    >>> jnp.fft.irfft2(jnp.fft.rfft2(jnp.array([[1.0, 2.0], [3.0, 4.0]])))
+    Array([[1., 2.],
+           [3., 4.]], dtype=float32)
+    """
     return _transform("irfft2", "IRFFT", a, s, _two("irfft2", axes), norm)
 
 

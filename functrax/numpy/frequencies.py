@@ -27,6 +27,18 @@ def _distance(name: str, d: Any, dtype: Any) -> Value:
 def fftfreq(n: int, d: Any = 1.0, *, dtype: Any = None, device: Any = None) -> Value:
     """The frequencies of :func:`fft`'s elements, for samples at a distance of ``d``.
 
+    Args:
+      n: how many samples.
+      d: the time between two samples.
+      dtype: a floating point dtype; the default float if omitted.
+      device: a device or a sharding to put the array on, or None.
+
+    Returns:
+      ``n`` numbers in cycles per unit of ``d``: 0 and the positive ones, then the negative ones.
+
+    Raises:
+      ArgumentError: if ``n`` is not an integer, or ``d`` a list.
+
     >>> import functrax.numpy as jnp
     >>> jnp.fft.fftfreq(4)
     Array([ 0.  ,  0.25, -0.5 , -0.25], dtype=float32)
@@ -40,7 +52,24 @@ def fftfreq(n: int, d: Any = 1.0, *, dtype: Any = None, device: Any = None) -> V
 
 @promoting
 def rfftfreq(n: int, d: Any = 1.0, *, dtype: Any = None, device: Any = None) -> Value:
-    """The frequencies of :func:`rfft`'s elements, for samples at a distance of ``d``."""
+    """The frequencies of :func:`rfft`'s elements, for samples at a distance of ``d``.
+
+    Args:
+      n: how many samples.
+      d: the time between two samples.
+      dtype: a floating point dtype; the default float if omitted.
+      device: a device or a sharding to put the array on, or None.
+
+    Returns:
+      ``n // 2 + 1`` numbers in cycles per unit of ``d``.
+
+    Raises:
+      ArgumentError: if ``n`` is not an integer, or ``d`` a list.
+
+    >>> import functrax.numpy as jnp
+    >>> jnp.fft.rfftfreq(4, d=0.5)
+    Array([0. , 0.5, 1. ], dtype=float32)
+    """
     size = integer("rfftfreq", "n", n)
     places = arange(size // 2 + 1, dtype=float_or(dtype))
     made = places / (size * _distance("rfftfreq", d, places.dtype))
@@ -56,10 +85,40 @@ def _shift(name: str, x: Any, axes: Any, sign: int) -> Value:
 
 
 def fftshift(x: Any, axes: Any = None) -> Value:
-    """Move the frequency 0 to the middle of axes; of all of them if None."""
+    """Move the frequency 0 to the middle of axes; of all of them if None.
+
+    Args:
+      x: an array.
+      axes: an axis, or several.
+
+    Returns:
+      An array of the same shape and dtype.
+
+    Raises:
+      AxisError: if an axis is out of range.
+
+    >>> import functrax.numpy as jnp
+    >>> jnp.fft.fftshift(jnp.fft.fftfreq(4))
+    Array([-0.5 , -0.25,  0.  ,  0.25], dtype=float32)
+    """
     return _shift("fftshift", x, axes, 1)
 
 
 def ifftshift(x: Any, axes: Any = None) -> Value:
-    """The inverse of :func:`fftshift`."""
+    """The inverse of :func:`fftshift`.
+
+    Args:
+      x: an array.
+      axes: an axis, or several; all of them if None.
+
+    Returns:
+      An array of the same shape and dtype.
+
+    Raises:
+      AxisError: if an axis is out of range.
+
+    >>> import functrax.numpy as jnp
+    >>> jnp.fft.ifftshift(jnp.arange(-2, 3))
+    Array([ 0,  1,  2, -2, -1], dtype=int32)
+    """
     return _shift("ifftshift", x, axes, -1)

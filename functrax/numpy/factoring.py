@@ -107,6 +107,10 @@ def eigh(a: Any, UPLO: str | None = None, symmetrize_input: bool = True) -> Eigh
       ``(eigenvalues, eigenvectors)``.  Where eigenvalues are equal, derivatives of the vectors are
       infinite or NaN; those of the values are right.
 
+    Raises:
+      ShapeError: if the matrices are not square.
+      ArgumentError: for another ``UPLO``.
+
     >>> import functrax.numpy as jnp
     >>> jnp.linalg.eigh(jnp.array([[2.0, 0.0], [0.0, 1.0]])).eigenvalues
     Array([1., 2.], dtype=float32)
@@ -118,7 +122,24 @@ def eigh(a: Any, UPLO: str | None = None, symmetrize_input: bool = True) -> Eigh
 
 
 def eigvalsh(a: Any, UPLO: str | None = "L", *, symmetrize_input: bool = True) -> Value:
-    """Eigenvalues of Hermitian matrices, upwards; arguments as for :func:`eigh`."""
+    """Eigenvalues of Hermitian matrices, upwards; arguments as for :func:`eigh`.
+
+    Args:
+      a: the matrices.
+      UPLO: as for :func:`eigh`.
+      symmetrize_input: whether to take ``(a + a^H) / 2``.
+
+    Returns:
+      Real numbers, a vector for each matrix.
+
+    Raises:
+      ShapeError: if the matrices are not square.
+      ArgumentError: for another ``UPLO``.
+
+    >>> import functrax.numpy as jnp
+    >>> jnp.linalg.eigvalsh(jnp.array([[2.0, 0.0], [0.0, 1.0]]))
+    Array([1., 2.], dtype=float32)
+    """
     return eigh(a, UPLO, symmetrize_input).eigenvalues
 
 
@@ -126,6 +147,20 @@ def eig(a: Any) -> EigResult:
     """Complex eigenvalues and eigenvectors of square matrices, in no particular order.
 
     Without derivatives; :func:`eigvals` and :func:`eigh` have them.
+
+    Args:
+      a: square matrices.
+
+    Returns:
+      ``(eigenvalues, eigenvectors)``, complex also for real matrices; the vectors are columns of
+        length 1.
+
+    Raises:
+      ShapeError: if the matrices are not square.
+
+    >>> import functrax.numpy as jnp
+    >>> jnp.linalg.eig(jnp.array([[2.0, 0.0], [0.0, 1.0]])).eigenvalues
+    Array([2.+0.j, 1.+0.j], dtype=complex64)
     """
     (x,) = matrices_of("eig", a)
     w, v = lax_linalg.eig(x, compute_left_eigenvectors=False)
@@ -133,7 +168,21 @@ def eig(a: Any) -> EigResult:
 
 
 def eigvals(a: Any) -> Value:
-    """Complex eigenvalues of square matrices, in no particular order; differentiable once."""
+    """Complex eigenvalues of square matrices, in no particular order; differentiable once.
+
+    Args:
+      a: square matrices.
+
+    Returns:
+      Complex numbers, a vector for each matrix.
+
+    Raises:
+      ShapeError: if the matrices are not square.
+
+    >>> import functrax.numpy as jnp
+    >>> jnp.linalg.eigvals(jnp.array([[2.0, 0.0], [0.0, 1.0]]))
+    Array([2.+0.j, 1.+0.j], dtype=complex64)
+    """
     (x,) = matrices_of("eigvals", a)
     return lax_linalg.eig(x, compute_left_eigenvectors=False, compute_right_eigenvectors=False)[0]
 
@@ -152,6 +201,12 @@ def qr(a: Any, mode: str = "reduced") -> Any:
 
     Raises:
       ArgumentError: for another mode.
+      ShapeError: if ``a`` is no matrix.
+
+    >>> import functrax.numpy as jnp
+    >>> q, r = jnp.linalg.qr(jnp.ones((3, 2)))
+    >>> q.shape, r.shape
+    ((3, 2), (2, 2))
     """
     (x,) = matrices_of("qr", a)
     if mode == "raw":
@@ -184,6 +239,14 @@ def svd(
 
     Returns:
       ``(U, S, Vh)``, or ``S``.
+
+    Raises:
+      ShapeError: if ``a`` is no matrix, or not square with ``hermitian``.
+      ArgumentError: if there are no such values as ``subset_by_index`` says.
+
+    >>> import functrax.numpy as jnp
+    >>> jnp.linalg.svd(jnp.array([[0.0, 2.0], [1.0, 0.0]])).S
+    Array([2., 1.], dtype=float32)
     """
     (x,) = matrices_of("svd", a)
     if hermitian and subset_by_index is None:
@@ -214,6 +277,15 @@ def _hermitian_svd(x: Value, compute_uv: bool) -> Any:
 
 def svdvals(x: Any, /) -> Value:
     """Singular values, downwards.
+
+    Args:
+      x: matrices of ``m`` rows and ``n`` columns.
+
+    Returns:
+      ``min(m, n)`` real numbers, a vector for each matrix.
+
+    Raises:
+      ShapeError: if ``x`` is no matrix.
 
     >>> import functrax.numpy as jnp
     >>> jnp.linalg.svdvals(jnp.array([[0.0, 2.0], [1.0, 0.0]]))

@@ -55,7 +55,24 @@ from functrax.numpy.trace_cached import record_all as _record_all
 def matmul(
     x1: Any, x2: Any, /, *, precision: Any = None, preferred_element_type: Any = None
 ) -> Value:
-    """The matrix product; see :func:`functrax.numpy.matmul`."""
+    """The matrix product; see :func:`functrax.numpy.matmul`.
+
+    Args:
+      x1: a vector or matrices.
+      x2: a vector or matrices; leading axes broadcast.
+      precision: as for :func:`functrax.numpy.dot`.
+      preferred_element_type: the dtype in which to add up, and of the result.
+
+    Returns:
+      The products; an axis that was added for a vector is taken away.
+
+    Raises:
+      ShapeError: for scalars, and if the sizes do not go together.
+
+    >>> import functrax.numpy as jnp
+    >>> jnp.linalg.matmul(jnp.array([[1, 2], [3, 4]]), jnp.array([1, 1]))
+    Array([3, 7], dtype=int32)
+    """
     return contraction.matmul(
         x1, x2, precision=precision, preferred_element_type=preferred_element_type
     )
@@ -70,7 +87,27 @@ def tensordot(
     precision: Any = None,
     preferred_element_type: Any = None,
 ) -> Value:
-    """The sum of products over pairs of axes; see :func:`functrax.numpy.tensordot`."""
+    """The sum of products over pairs of axes; see :func:`functrax.numpy.tensordot`.
+
+    Args:
+      x1: an array.
+      x2: an array.
+      axes: how many of the last axes of ``x1`` meet the first of ``x2``, or a pair of sequences of
+        axes.
+      precision: as for :func:`functrax.numpy.dot`.
+      preferred_element_type: the dtype in which to add up, and of the result.
+
+    Returns:
+      An array of the axes of ``x1`` that are left, and then those of ``x2``.
+
+    Raises:
+      ArgumentError: if there are fewer axes, or the pair has different lengths.
+      ShapeError: if the sizes do not go together.
+
+    >>> import functrax.numpy as jnp
+    >>> jnp.linalg.tensordot(jnp.ones((2, 3, 4)), jnp.ones((3, 4, 5))).shape
+    (2, 5)
+    """
     return contraction.tensordot(
         x1, x2, axes, precision=precision, preferred_element_type=preferred_element_type
     )
@@ -85,7 +122,26 @@ def vecdot(
     precision: Any = None,
     preferred_element_type: Any = None,
 ) -> Value:
-    """Inner products along an axis; see :func:`functrax.numpy.vecdot`."""
+    """Inner products along an axis; see :func:`functrax.numpy.vecdot`.
+
+    Args:
+      x1: vectors, whose complex conjugates are taken.
+      x2: vectors; the other axes broadcast.
+      axis: the axis that is summed over.
+      precision: as for :func:`functrax.numpy.dot`.
+      preferred_element_type: the dtype in which to add up, and of the result.
+
+    Returns:
+      An array without the axis.
+
+    Raises:
+      ShapeError: if the sizes do not go together.
+      AxisError: if the axis is out of range.
+
+    >>> import functrax.numpy as jnp
+    >>> jnp.linalg.vecdot(jnp.array([[1, 2], [3, 4]]), jnp.array([1, 1]))
+    Array([3, 7], dtype=int32)
+    """
     return contraction.vecdot(
         x1, x2, axis=axis, precision=precision, preferred_element_type=preferred_element_type
     )
@@ -94,8 +150,20 @@ def vecdot(
 def outer(x1: Any, x2: Any, /) -> Value:
     """``result[i, j] = x1[i] * x2[j]`` of two vectors.
 
+    Args:
+      x1: ``m`` elements.
+      x2: ``n`` elements.
+
+    Returns:
+      An array of shape ``(m, n)``.
+
     Raises:
       ShapeError: if an operand is not a vector.
+
+    >>> import functrax.numpy as jnp
+    >>> jnp.linalg.outer(jnp.array([1, 2]), jnp.array([3, 4]))
+    Array([[3, 4],
+           [6, 8]], dtype=int32)
     """
     x, y = _to_array("outer", x1), _to_array("outer", x2, 1)
     if x.aval.ndim != 1 or y.aval.ndim != 1:
@@ -110,8 +178,20 @@ def outer(x1: Any, x2: Any, /) -> Value:
 def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Value:
     """The cross product of vectors of 3 elements.
 
+    Args:
+      x1: vectors.
+      x2: vectors; the other axes broadcast.
+      axis: the axis of the elements.
+
+    Returns:
+      An array of the shape to which both broadcast.
+
     Raises:
-      ShapeError: if the vectors do not have 3 elements.
+      ShapeError: if the vectors do not have 3 elements, or the shapes do not broadcast.
+
+    >>> import functrax.numpy as jnp
+    >>> jnp.linalg.cross(jnp.array([1, 0, 0]), jnp.array([0, 1, 0]))
+    Array([0, 0, 1], dtype=int32)
     """
     x, y = _to_array("cross", x1), _to_array("cross", x2, 1)
     for v in (x, y):
@@ -125,12 +205,43 @@ def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Value:
 
 
 def diagonal(x: Any, /, *, offset: int = 0) -> Value:
-    """The diagonals of matrices, which are the last two axes, as a new last axis."""
+    """The diagonals of matrices, which are the last two axes, as a new last axis.
+
+    Args:
+      x: matrices.
+      offset: how far above the main diagonal; negative ones are below.
+
+    Returns:
+      An array whose last axis is along the diagonal.
+
+    Raises:
+      ShapeError: if ``x`` has fewer than two axes.
+
+    >>> import functrax.numpy as jnp
+    >>> jnp.linalg.diagonal(jnp.array([[1, 2], [3, 4]]))
+    Array([1, 4], dtype=int32)
+    """
     return triangles.diagonal(x, offset, -2, -1)
 
 
 def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Value:
-    """The sums of the diagonals of matrices, which are the last two axes."""
+    """The sums of the diagonals of matrices, which are the last two axes.
+
+    Args:
+      x: matrices.
+      offset: how far above the main diagonal; negative ones are below.
+      dtype: the dtype in which to add up, and of the result.
+
+    Returns:
+      An array without the last two axes.
+
+    Raises:
+      ShapeError: if ``x`` has fewer than two axes.
+
+    >>> import functrax.numpy as jnp
+    >>> jnp.linalg.trace(jnp.array([[1, 2], [3, 4]]))
+    Array(5, dtype=int32)
+    """
     return triangles.trace(x, offset, -2, -1, dtype)
 
 
@@ -141,9 +252,16 @@ def multi_dot(arrays: Sequence[Any], *, precision: Any = None) -> Value:
       arrays: matrices; the first and the last may be vectors.
       precision: as for :func:`functrax.numpy.dot`.
 
+    Returns:
+      A matrix; without the axis that a vector lacks.
+
     Raises:
       ArgumentError: for fewer than two arrays.
       ShapeError: if neighbouring sizes differ.
+
+    >>> import functrax.numpy as jnp
+    >>> jnp.linalg.multi_dot([jnp.ones((2, 9)), jnp.ones((9, 9)), jnp.ones(9)])
+    Array([81., 81.], dtype=float32)
     """
     values = [_to_array("multi_dot", x, i) for i, x in enumerate(arrays)]
     if len(values) < 2:

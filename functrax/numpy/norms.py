@@ -38,6 +38,13 @@ def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any
       ord: a number, or infinity or minus infinity for the largest or smallest absolute value;
         0 counts the elements that are not zero.
 
+    Returns:
+      Real numbers, of the shape without the axes.
+
+    Raises:
+      ArgumentError: if ``ord`` is a name.
+      AxisError: if an axis is out of range.
+
     >>> import functrax.numpy as jnp
     >>> jnp.linalg.vector_norm(jnp.array([3.0, 4.0]))
     Array(5., dtype=float32)
@@ -72,6 +79,17 @@ def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Value
       ord: ``"fro"`` for Frobenius; ``"nuc"`` for the sum of the singular values, 2 or -2 for the
         largest or smallest; 1 or -1 for the largest or smallest column sum; inf or -inf for the
         largest or smallest row sum.
+
+    Returns:
+      Real numbers, of the shape without the last two axes.
+
+    Raises:
+      ArgumentError: for another ``ord``.
+      AxisError: if ``x`` has fewer than two axes.
+
+    >>> import functrax.numpy as jnp
+    >>> jnp.linalg.matrix_norm(jnp.array([[1.0, -2.0], [3.0, 4.0]]), ord=jnp.inf)
+    Array(7., dtype=float32)
     """
     return norm(x, ord=ord, axis=(-2, -1), keepdims=keepdims)
 
@@ -85,6 +103,13 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> V
         None is the Euclidean norm of all elements.
       axis: one axis for vectors, two for matrices; None takes the whole array.
       keepdims: whether the axes stay, with size 1.
+
+    Returns:
+      Real numbers, of the shape without the axes.
+
+    Raises:
+      ArgumentError: if there is no such norm for so many axes.
+      AxisError: if an axis is out of range.
 
     >>> import functrax, functrax.numpy as jnp
     >>> functrax.grad(jnp.linalg.norm)(jnp.zeros(2))

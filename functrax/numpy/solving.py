@@ -101,8 +101,19 @@ def same_batches(name: str, a: Value, b: Value) -> tuple[Value, Value]:
 def inv(a: Any) -> Value:
     """The inverse of square matrices; NaN where they are singular.
 
+    Args:
+      a: square matrices.
+
+    Returns:
+      An array of the same shape.
+
     Raises:
       ShapeError: if the matrices are not square.
+
+    >>> import functrax.numpy as jnp
+    >>> jnp.linalg.inv(jnp.array([[2.0, 0.0], [0.0, 4.0]]))
+    Array([[0.5 , 0.  ],
+           [0.  , 0.25]], dtype=float32)
     """
     (x,) = matrices_of("inv", a)
     check_matrix("inv", x.aval, square=True)
@@ -111,6 +122,12 @@ def inv(a: Any) -> Value:
 
 def det(a: Any) -> Value:
     """Determinants of square matrices; the first derivative is right for singular ones as well.
+
+    Args:
+      a: square matrices.
+
+    Returns:
+      An array without the last two axes.
 
     Raises:
       ShapeError: if the matrices are not square.
@@ -147,9 +164,16 @@ def slogdet(a: Any, *, method: str | None = None) -> SlogdetResult:
       a: square matrices.
       method: accepted: ``"lu"``, ``"qr"`` or None.
 
+    Returns:
+      ``(sign, logabsdet)``; of a singular matrix 0 and minus infinity.
+
     Raises:
       ShapeError: if the matrices are not square.
       ArgumentError: for another method.
+
+    >>> import functrax.numpy as jnp
+    >>> jnp.linalg.slogdet(1e-30 * jnp.eye(2))
+    SlogdetResult(sign=Array(1., dtype=float32), logabsdet=Array(-138.1551, dtype=float32))
     """
     if method not in (None, "lu", "qr"):
         raise ArgumentError("slogdet: unknown method", got=repr(method), fix="'lu', 'qr' or None")
@@ -196,6 +220,15 @@ def pinv(a: Any, rtol: Any = None, hermitian: bool = False, *, rcond: Any = None
 
     Returns:
       Matrices of ``n`` rows and ``m`` columns.
+
+    Raises:
+      ShapeError: if ``a`` is no matrix.
+      ArgumentError: for ``rtol`` and ``rcond`` together.
+
+    >>> import functrax.numpy as jnp
+    >>> jnp.linalg.pinv(jnp.array([[2.0, 0.0], [0.0, 0.0]]))
+    Array([[0.5, 0. ],
+           [0. , 0. ]], dtype=float32)
     """
     (x,) = matrices_of("pinv", a)
     check_matrix("pinv", x.aval)
@@ -242,6 +275,11 @@ def lstsq(
 
     Raises:
       ShapeError: if ``a`` is no matrix, or ``b`` has another number of rows.
+
+    >>> import functrax.numpy as jnp
+    >>> points, values = jnp.array([[0.0, 1.0], [1.0, 1.0], [2.0, 1.0]]), jnp.array([1.0, 3.0, 5.0])
+    >>> jnp.linalg.lstsq(points, values)[0].round(3)  # slope and height of a line
+    Array([2., 1.], dtype=float32)
     """
     x, y = matrices_of("lstsq", a, b)
     if x.aval.ndim != 2 or y.aval.ndim not in (1, 2) or x.aval.shape[0] != y.aval.shape[0]:
@@ -272,6 +310,16 @@ def matrix_rank(M: Any, rtol: Any = None, *, hermitian: bool = False, tol: Any =
       rtol: ``max(m, n)`` times the dtype's precision, if None.
       hermitian: whether the matrices are Hermitian, which is quicker.
       tol: another name of ``rtol``.
+
+    Returns:
+      int32, an array without the last two axes; of a vector, whether it is not 0.
+
+    Raises:
+      ArgumentError: for ``rtol`` and ``tol`` together.
+
+    >>> import functrax.numpy as jnp
+    >>> jnp.linalg.matrix_rank(jnp.array([[1.0, 2.0], [2.0, 4.0]]))
+    Array(1, dtype=int32)
     """
     (x,) = matrices_of("matrix_rank", M)
     if x.aval.ndim < 2:
@@ -291,6 +339,17 @@ def cond(x: Any, p: Any = None) -> Value:
       x: matrices.
       p: which norm; None and 2 for the ratio of the largest singular value to the smallest, -2 for
         its reciprocal, others as for :func:`norm`.
+
+    Returns:
+      Real numbers, an array without the last two axes.
+
+    Raises:
+      ShapeError: if ``x`` is no matrix, or not square where the inverse is needed.
+      ArgumentError: if there is no such norm.
+
+    >>> import functrax.numpy as jnp
+    >>> jnp.linalg.cond(jnp.array([[4.0, 0.0], [0.0, 0.5]]))
+    Array(8., dtype=float32)
     """
     (m,) = matrices_of("cond", x)
     check_matrix("cond", m.aval, square=p not in (None, 2, -2))
@@ -302,6 +361,17 @@ def cond(x: Any, p: Any = None) -> Value:
 
 def matrix_power(a: Any, n: int) -> Value:
     """Square matrices multiplied ``n`` times; negative powers are those of the inverse.
+
+    Args:
+      a: square matrices.
+      n: a known integer; 0 for identities.
+
+    Returns:
+      An array of the same shape; of integers it stays of integers if ``n`` is not negative.
+
+    Raises:
+      ShapeError: if the matrices are not square.
+      ArgumentError: if ``n`` is not a known integer.
 
     >>> import functrax.numpy as jnp
     >>> jnp.linalg.matrix_power(jnp.array([[1, 1], [0, 1]]), 5)
@@ -325,8 +395,20 @@ def matrix_power(a: Any, n: int) -> Value:
 def tensorinv(a: Any, ind: int = 2) -> Value:
     """The inverse for ``tensordot``: ``tensordot(tensorinv(a), a, ind)`` is an identity.
 
+    Args:
+      a: an array.
+      ind: how many axes make up the rows.
+
+    Returns:
+      An array of shape ``(*a.shape[ind:], *a.shape[:ind])``.
+
     Raises:
       ShapeError: if the first ``ind`` sizes have another product than the others.
+      ArgumentError: if ``ind`` is not an integer.
+
+    >>> import functrax.numpy as jnp
+    >>> jnp.linalg.tensorinv(jnp.eye(6).reshape(6, 2, 3), ind=1).shape
+    (2, 3, 6)
     """
     (x,) = matrices_of("tensorinv", a)
     count = integer("tensorinv", "ind", ind)
@@ -350,8 +432,15 @@ def tensorsolve(a: Any, b: Any, axes: tuple[int, ...] | None = None) -> Value:
       b: the other side.
       axes: axes of ``a`` to move to the end first.
 
+    Returns:
+      The solution ``x``.
+
     Raises:
       ShapeError: if the axes do not make a square matrix.
+
+    >>> import functrax.numpy as jnp
+    >>> jnp.linalg.tensorsolve(jnp.eye(6).reshape(2, 3, 6), jnp.ones((2, 3)))
+    Array([1., 1., 1., 1., 1., 1.], dtype=float32)
     """
     x, y = matrices_of("tensorsolve", a, b)
     if axes is not None:

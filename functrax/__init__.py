@@ -58,42 +58,46 @@ from functrax.core.boundaries.arguments import (
 )
 from functrax.core.ir.jaxpr import ClosedJaxpr as ClosedJaxpr, Jaxpr as Jaxpr
 from functrax.core.lazy import on_demand as _on_demand, sources as _sources
-from functrax.core.options.config import config as config
-from functrax.core.options.contexts import (
+from functrax.core.options.accepted_contexts import (
     allow_f16_reductions as allow_f16_reductions,
     array_garbage_collection_guard as array_garbage_collection_guard,
     auto_pcast as auto_pcast,
-    backend as backend,
+    debug_key_reuse as debug_key_reuse,
+    jax2tf_associative_scan_reductions as jax2tf_associative_scan_reductions,
+    remove_size_one_mesh_axis_from_type as remove_size_one_mesh_axis_from_type,
+    softmax_custom_jvp as softmax_custom_jvp,
+    thread_guard as thread_guard,
+)
+from functrax.core.options.checking_contexts import (
     check_tracer_leaks as check_tracer_leaks,
     checking_leaks as checking_leaks,
     debug_infs as debug_infs,
-    debug_key_reuse as debug_key_reuse,
     debug_nans as debug_nans,
+    enable_checks as enable_checks,
+    explain_cache_misses as explain_cache_misses,
+    log_compiles as log_compiles,
+    no_execution as no_execution,
+    no_tracing as no_tracing,
+    transfer_guard as transfer_guard,
+    transfer_guard_device_to_device as transfer_guard_device_to_device,
+    transfer_guard_device_to_host as transfer_guard_device_to_host,
+    transfer_guard_host_to_device as transfer_guard_host_to_device,
+)
+from functrax.core.options.config import config as config
+from functrax.core.options.contexts import (
+    backend as backend,
     default_device as default_device,
     default_matmul_precision as default_matmul_precision,
     default_prng_impl as default_prng_impl,
     disable_jit as disable_jit,
     eager as eager,
-    enable_checks as enable_checks,
     enable_custom_prng as enable_custom_prng,
     enable_x64 as enable_x64,
-    explain_cache_misses as explain_cache_misses,
-    jax2tf_associative_scan_reductions as jax2tf_associative_scan_reductions,
     legacy_prng_key as legacy_prng_key,
-    log_compiles as log_compiles,
     memory_budget as memory_budget,
-    no_execution as no_execution,
-    no_tracing as no_tracing,
     numpy_dtype_promotion as numpy_dtype_promotion,
     numpy_rank_promotion as numpy_rank_promotion,
-    remove_size_one_mesh_axis_from_type as remove_size_one_mesh_axis_from_type,
-    softmax_custom_jvp as softmax_custom_jvp,
-    thread_guard as thread_guard,
     threefry_partitionable as threefry_partitionable,
-    transfer_guard as transfer_guard,
-    transfer_guard_device_to_device as transfer_guard_device_to_device,
-    transfer_guard_device_to_host as transfer_guard_device_to_host,
-    transfer_guard_host_to_device as transfer_guard_host_to_device,
 )
 from functrax.core.types.aval import ShapedArray as ShapedArray
 from functrax.core.types.dtypes import float0 as float0

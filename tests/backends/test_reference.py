@@ -12,7 +12,8 @@ from functrax.backends.device import run_jaxpr
 from functrax.backends.reference.deferred import Deferred
 from functrax.backends.reference.reference_device import _RULES
 from functrax.core.errors.typed import NonFiniteError
-from functrax.core.options.contexts import backend, debug_infs, debug_nans, enable_x64
+from functrax.core.options.checking_contexts import debug_infs, debug_nans
+from functrax.core.options.contexts import backend, enable_x64
 from functrax.core.prims.arithmetic import add, div, mul, sub
 from functrax.core.prims.reindex import broadcast_in_dim, full
 from functrax.core.prims.slicing import slice_

@@ -12,7 +12,12 @@ import pytest
 
 import functrax
 from functrax.core.errors.typed import ArgumentError, UnknownNameError
-from functrax.core.options import contexts as options, option_text
+from functrax.core.options import (
+    accepted_contexts as accepted,
+    checking_contexts as checking,
+    contexts as options,
+    option_text,
+)
 from functrax.core.options.config import OPTIONS, Override, config, state, trace_context
 from functrax.core.options.jax_options import is_foreign
 
@@ -159,13 +164,13 @@ def test_an_override_is_seen_by_its_thread_alone():
     ("make", "name", "value"),
     [
         (options.enable_x64, "enable_x64", True),
-        (options.debug_nans, "debug_nans", True),
-        (options.debug_infs, "debug_infs", True),
+        (checking.debug_nans, "debug_nans", True),
+        (checking.debug_infs, "debug_infs", True),
         (options.disable_jit, "disable_jit", True),
-        (options.check_tracer_leaks, "check_tracer_leaks", True),
-        (options.checking_leaks, "check_tracer_leaks", True),
-        (options.log_compiles, "log_compiles", True),
-        (lambda: options.debug_nans(new_val=True), "debug_nans", True),
+        (checking.check_tracer_leaks, "check_tracer_leaks", True),
+        (checking.checking_leaks, "check_tracer_leaks", True),
+        (checking.log_compiles, "log_compiles", True),
+        (lambda: checking.debug_nans(new_val=True), "debug_nans", True),
         (
             lambda: options.default_matmul_precision("float32"),
             "default_matmul_precision",
@@ -178,8 +183,8 @@ def test_an_override_is_seen_by_its_thread_alone():
         (lambda: options.threefry_partitionable(False), "threefry_partitionable", False),
         (lambda: options.enable_custom_prng(), "enable_custom_prng", True),
         (lambda: options.legacy_prng_key("error"), "legacy_prng_key", "error"),
-        (lambda: options.enable_checks(), "check", True),
-        (lambda: options.softmax_custom_jvp(), "softmax_custom_jvp", True),
+        (lambda: checking.enable_checks(), "check", True),
+        (lambda: accepted.softmax_custom_jvp(), "softmax_custom_jvp", True),
     ],
 )
 def test_each_override_sets_its_option_and_puts_it_back(make, name, value):
@@ -306,8 +311,8 @@ def test_the_trace_context_follows_what_changes_programs():
     assert trace_context() is plain
     changes = [
         options.enable_x64(),
-        options.debug_nans(),
-        options.debug_infs(),
+        checking.debug_nans(),
+        checking.debug_infs(),
         options.default_matmul_precision("highest"),
         options.numpy_dtype_promotion("strict"),
         options.numpy_rank_promotion("raise"),
@@ -319,14 +324,14 @@ def test_the_trace_context_follows_what_changes_programs():
             assert trace_context() is contexts[-1]
         assert trace_context() is plain
     assert len({plain, *contexts}) == 7
-    for neutral in (options.log_compiles(), options.disable_jit(), options.default_device("cpu")):
+    for neutral in (checking.log_compiles(), options.disable_jit(), options.default_device("cpu")):
         with neutral:
             assert trace_context() is plain
 
 
 def test_the_trace_context_of_a_thread_sees_updates():
     def changing():
-        with options.debug_nans():
+        with checking.debug_nans():
             first = trace_context()
             config.update("enable_x64", True)
             second = trace_context()

@@ -1,0 +1,48 @@
+"""Options of JAX, set within a block, that change nothing here.
+
+Each returns an :class:`~functrax.core.options.config.Override`, which is a decorator too.
+"""
+
+from __future__ import annotations
+
+from functrax.core.options.config import Override
+
+
+def allow_f16_reductions(new_val: bool = True) -> Override:
+    """An option of JAX that changes nothing here; to forbid them is told once, by a warning."""
+    return Override("allow_f16_reductions", new_val)
+
+
+def array_garbage_collection_guard(new_val: str | None) -> Override:
+    """An option of JAX that changes nothing here; to set it is told once, by a warning."""
+    return Override("array_garbage_collection_guard", new_val)
+
+
+def debug_key_reuse(new_val: bool = True) -> Override:
+    """An option of JAX that changes nothing here; to set it is told once, by a warning."""
+    return Override("debug_key_reuse", new_val)
+
+
+def thread_guard(new_val: bool = True) -> Override:
+    """An option of JAX that changes nothing here; to set it is told once, by a warning."""
+    return Override("thread_guard", new_val)
+
+
+def softmax_custom_jvp(new_val: bool = True) -> Override:
+    """An option of JAX whose values mean the same here: softmax keeps its result alone."""
+    return Override("softmax_custom_jvp", new_val)
+
+
+def auto_pcast(new_val: bool = True) -> Override:
+    """An option of JAX whose values mean the same here: arrays vary over no axes of a mesh."""
+    return Override("auto_pcast", new_val)
+
+
+def remove_size_one_mesh_axis_from_type(new_val: bool = True) -> Override:
+    """An option of JAX whose values mean the same here: types do not name axes of a mesh."""
+    return Override("remove_size_one_mesh_axis_from_type", new_val)
+
+
+def jax2tf_associative_scan_reductions(new_val: bool = True) -> Override:
+    """An option of JAX whose values mean the same here: programs are not made for TensorFlow."""
+    return Override("jax2tf_associative_scan_reductions", new_val)

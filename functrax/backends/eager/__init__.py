@@ -198,6 +198,13 @@ _install()
 def pending_program(array: ConcreteArray) -> Jaxpr | None:
     """The program that looking at an array would run; None if its value is known.
 
+    Args:
+      array: an array.
+
+    Returns:
+      A program whose inputs are the arrays that are known, and whose last result is ``array``; or
+        None.
+
     >>> import functrax.numpy as jnp
     >>> x = jnp.arange(3.0)
     >>> print(pending_program(x + 1).as_text(source=False))

@@ -31,6 +31,9 @@ def make_array_from_callback(
         elements, of the shape that the index asks for.
       dtype: what the parts' dtype has to be; None for any.
 
+    Returns:
+      An array on that sharding.
+
     Raises:
       ShardingError: if the sharding does not fit, or is not one.
       ShapeError: if a part is of another shape.
@@ -58,6 +61,9 @@ def make_array_from_single_device_arrays(
       sharding: where its parts lie.
       arrays: a list of the parts, one for each device of the sharding.
       dtype: what the parts' dtype has to be; None for any.
+
+    Returns:
+      An array on that sharding.
 
     Raises:
       ArgumentError: if ``arrays`` is no list or tuple, or a dtype is another than ``dtype``.
@@ -95,6 +101,9 @@ def make_array_from_process_local_data(
       sharding: where the parts lie; for a pytree of data a sharding, or a pytree of them.
       local_data: a NumPy array, or a pytree of them.
       global_shape: the shape of the array; with one process that of the data, or None.
+
+    Returns:
+      An array on the sharding, or a pytree of them.
 
     Raises:
       ShapeError: if ``global_shape`` is another.

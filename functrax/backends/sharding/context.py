@@ -162,6 +162,9 @@ def make_mesh(
       axis_types: for each axis who divides arrays along it; Explicit if None, as in JAX.
       devices: the devices to use; all if None.
 
+    Returns:
+      A mesh; :func:`functrax.set_mesh` has programs use it.
+
     Raises:
       ShardingError: if there are fewer devices, or not one name for each axis.
 

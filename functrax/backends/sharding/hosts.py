@@ -30,6 +30,16 @@ def process_indices(backend: str | None = None) -> list[int]:
 
     Args:
       backend: a platform, ``"cpu"``, or None.
+
+    Returns:
+      A list of one number.
+
+    Raises:
+      UnavailableError: if there is no such platform.
+
+    >>> import functrax
+    >>> functrax.process_indices()
+    [0]
     """
     devices(backend)
     return [0]
@@ -43,7 +53,14 @@ def _older(name: str, function: Callable[[str | None], R]) -> Callable[..., R]:
         return function(backend)
 
     older.__name__ = older.__qualname__ = name
-    older.__doc__ = f"The older name of ``functrax.{function.__name__}``; warns."
+    older.__doc__ = f"""The older name of ``functrax.{function.__name__}``; warns.
+
+    Args:
+      backend: as for that function.
+
+    Returns:
+      What that function returns.
+    """
     return older
 
 
@@ -57,6 +74,13 @@ def print_environment_info(return_string: bool = False) -> str | None:
 
     Args:
       return_string: whether to return the text instead.
+
+    Returns:
+      None, or the text.
+
+    >>> import functrax
+    >>> "functrax:" in functrax.print_environment_info(return_string=True)
+    True
     """
     import llvmlite
 

@@ -38,41 +38,125 @@ def devices(backend: str | None = None) -> list[Device]:
       backend: the platform, ``"cpu"``, ``"gpu"`` or ``"cuda"``; None for that which programs run on
         where nothing else is said, the CPU until a GPU is chosen.
 
+    Returns:
+      A list of one device.
+
     Raises:
       UnavailableError: if there is no such device; it is a ValueError and a RuntimeError.
+
+    >>> import functrax
+    >>> [device.platform for device in functrax.devices("cpu")]
+    ['cpu']
     """
     return [device_on(device_of(options.backend).platform if backend is None else backend)]
 
 
 def default_backend() -> str:
-    """The platform that programs run on where nothing else is said, ``"cpu"`` or ``"gpu"``."""
+    """The platform that programs run on where nothing else is said, ``"cpu"`` or ``"gpu"``.
+
+    Returns:
+      The name of a platform.
+
+    Raises:
+      UnavailableError: if the GPU was chosen and there is none.
+
+    >>> import functrax
+    >>> functrax.default_backend()
+    'cpu'
+    """
     return devices()[0].platform
 
 
 def local_devices(
     process_index: int | None = None, backend: str | None = None, host_id: int | None = None
 ) -> list[Device]:
-    """:func:`devices`: all of them belong to this process, which is the only one."""
+    """:func:`devices`: all of them belong to this process, which is the only one.
+
+    Args:
+      process_index: accepted for compatibility.
+      backend: a platform, as for :func:`devices`.
+      host_id: accepted for compatibility.
+
+    Returns:
+      A list of one device.
+
+    Raises:
+      UnavailableError: if there is no such device.
+
+    >>> import functrax
+    >>> functrax.local_devices() == functrax.devices()
+    True
+    """
     return devices(backend)
 
 
 def device_count(backend: str | None = None) -> int:
-    """How many devices of a platform there are: 1."""
+    """How many devices of a platform there are: 1.
+
+    Args:
+      backend: a platform, as for :func:`devices`.
+
+    Returns:
+      A number.
+
+    Raises:
+      UnavailableError: if there is no such device.
+
+    >>> import functrax
+    >>> functrax.device_count()
+    1
+    """
     return len(devices(backend))
 
 
 def local_device_count(backend: str | None = None) -> int:
-    """How many devices of a platform belong to this process: 1."""
+    """How many devices of a platform belong to this process: 1.
+
+    Args:
+      backend: a platform, as for :func:`devices`.
+
+    Returns:
+      A number.
+
+    Raises:
+      UnavailableError: if there is no such device.
+
+    >>> import functrax
+    >>> functrax.local_device_count()
+    1
+    """
     return len(devices(backend))
 
 
 def process_count(backend: str | None = None) -> int:
-    """How many processes run a program together: 1."""
+    """How many processes run a program together: 1.
+
+    Args:
+      backend: accepted for compatibility.
+
+    Returns:
+      A number.
+
+    >>> import functrax
+    >>> functrax.process_count()
+    1
+    """
     return 1
 
 
 def process_index(backend: str | None = None) -> int:
-    """The number of this process among those that run a program together: 0."""
+    """The number of this process among those that run a program together: 0.
+
+    Args:
+      backend: accepted for compatibility.
+
+    Returns:
+      A number below :func:`process_count`.
+
+    >>> import functrax
+    >>> functrax.process_index()
+    0
+    """
     return 0
 
 
@@ -114,6 +198,15 @@ def _as_array(leaf: Any) -> Any:
 def device_get(x: Any) -> Any:
     """The arrays of a pytree as NumPy arrays; other leaves, keys, and traced values, as they are.
 
+    Args:
+      x: a pytree.
+
+    Returns:
+      A pytree of the same structure.
+
+    Raises:
+      Exception: what a recorded operation raises when it is run.
+
     >>> device_get([device_put(1.5), "name"])
     [array(1.5, dtype=float32), 'name']
     """
@@ -128,7 +221,21 @@ def _has_elements(x: Any) -> bool:
 
 
 def block_until_ready(x: Any) -> Any:
-    """Wait until every array of a pytree is computed; returns the pytree."""
+    """Wait until every array of a pytree is computed; returns the pytree.
+
+    Args:
+      x: a pytree; leaves that are no arrays are passed over.
+
+    Returns:
+      The pytree itself.
+
+    Raises:
+      Exception: what a recorded operation raises when it is run.
+
+    >>> import functrax, functrax.numpy as jnp
+    >>> functrax.block_until_ready({"x": jnp.arange(3) + 1})
+    {'x': Array([1, 2, 3], dtype=int32)}
+    """
     if native.extension is not None:
         return native.extension.block_until_ready(x)
     leaves = tree_leaves(x)
@@ -143,8 +250,16 @@ def block_until_ready(x: Any) -> Any:
 def effects_barrier() -> None:
     """Wait until all programs have run and the callbacks of ``functrax.fetch`` have returned.
 
+    Returns:
+      None.
+
     Raises:
       Exception: what the first of them that failed raised, if nobody has seen it yet.
+
+    >>> import functrax
+    >>> functrax.debug.print("x = {}", 1)
+    x = 1
+    >>> functrax.effects_barrier()
     """
     fetch.drain_programs()
     fetch.barrier()

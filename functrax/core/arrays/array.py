@@ -332,5 +332,17 @@ def compute_together(leaves: Iterable[Any]) -> None:
 
 
 def live_arrays(platform: str | None = None) -> list[ConcreteArray]:
-    """The arrays that are alive and not deleted; ``platform`` is accepted for compatibility."""
+    """The arrays that are alive and not deleted; ``platform`` is accepted for compatibility.
+
+    Args:
+      platform: accepted for compatibility.
+
+    Returns:
+      A list, in no particular order.
+
+    >>> import functrax, functrax.numpy as jnp
+    >>> x = jnp.ones(3)
+    >>> any(array is x for array in functrax.live_arrays())
+    True
+    """
     return [a for a in gc.get_objects() if type(a) is ConcreteArray and not a.is_deleted()]

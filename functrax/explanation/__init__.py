@@ -65,6 +65,9 @@ def explain(
       each reads and writes, the values that cross between kernels and why, memory, and the time
       that compilation took.
 
+    Raises:
+      ArgumentError: if ``fun`` is not a function, or is jitted already and options are given.
+
     >>> import functrax, functrax.numpy as jnp
     >>> def f(x):
     ...     return jnp.sqrt(x * 2 + 1).sum()

@@ -48,6 +48,9 @@ def save(path: str | os.PathLike[str], f: Callable[..., Any], *specs: Any, **kwa
         (:func:`functrax.export.symbolic_shape`).
       kwargs: the same by name.
 
+    Returns:
+      None.
+
     Raises:
       UnavailableError: if the program has what a file cannot hold, such as calls of Python.
       PyTreeError: if arguments or results have containers of types that are not registered for
@@ -80,6 +83,12 @@ def load(path: str | os.PathLike[str]) -> Exported:
     Raises:
       FileFormatError: if the file is damaged, of another format, or of a newer functrax.
       OSError: if it cannot be read.
+
+    >>> import functrax, os, tempfile
+    >>> path = os.path.join(tempfile.mkdtemp(), "f.functrax")
+    >>> functrax.save(path, lambda x: 2 * x, 1.0)
+    >>> functrax.load(path)(3.0)
+    Array(6., dtype=float32, weak_type=True)
     """
     return deserialize(read_file(path))
 
@@ -92,6 +101,9 @@ def save_tree(path: str | os.PathLike[str], tree: Any) -> None:
       path: of the file, which is written whole or not at all.
       tree: arrays, typed keys and Python numbers in dicts, lists, tuples, and containers that are
         registered for files.  The arrays are called by their paths: ``layers.0.w``.
+
+    Returns:
+      None.
 
     Raises:
       PyTreeError: if it has a container of a type that is not registered for files, or a leaf
@@ -172,6 +184,12 @@ def load_tree(path: str | os.PathLike[str], like: Any = None) -> Any:
       FileFormatError: if the file is damaged, or no file of safetensors.
       PyTreeError: if ``like`` has another number of leaves.
       OSError: if it cannot be read.
+
+    >>> import functrax, os, tempfile
+    >>> path = os.path.join(tempfile.mkdtemp(), "params.safetensors")
+    >>> functrax.save_tree(path, [1, (2.5,)])
+    >>> functrax.load_tree(path)
+    [1, (2.5,)]
     """
     arrays, metadata = read_tensors(read_file(path))
     if _TREE not in metadata:

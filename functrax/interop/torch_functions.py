@@ -49,6 +49,9 @@ def from_torch(tree: Any) -> Any:
     Args:
       tree: a pytree of tensors in the memory of the host.
 
+    Returns:
+      A pytree of the same structure.
+
     Raises:
       ArgumentError: for a tensor on another device.
     """

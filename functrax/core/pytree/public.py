@@ -29,6 +29,9 @@ def tree_flatten(tree: Any, is_leaf: IsLeaf | None = None) -> tuple[list[Any], P
         node without leaves), and registered types. Whatever is none of these is a leaf.
       is_leaf: called with every subtree; where it is true, the subtree is a leaf.
 
+    Returns:
+      ``(leaves, structure)``.
+
     Raises:
       PyTreeError: the keys of a dict cannot be sorted.
 
@@ -45,6 +48,16 @@ def tree_leaves(tree: Any, is_leaf: IsLeaf | None = None) -> list[Any]:
     Example:
       >>> tree_leaves({"b": (1, None), "a": 2})
       [2, 1]
+
+    Args:
+      tree: a pytree, as for :func:`tree_flatten`.
+      is_leaf: called with every subtree; where it is true, the subtree is a leaf.
+
+    Returns:
+      A list.
+
+    Raises:
+      PyTreeError: the keys of a dict cannot be sorted.
     """
     return pytree_def.engine.flatten(tree, _LEAVES if is_leaf is None else is_leaf)[0]
 
@@ -55,6 +68,16 @@ def tree_structure(tree: Any, is_leaf: IsLeaf | None = None) -> PyTreeDef:
     Example:
       >>> tree_structure([1, (2, 3)])
       PyTreeDef([*, (*, *)])
+
+    Args:
+      tree: a pytree, as for :func:`tree_flatten`.
+      is_leaf: called with every subtree; where it is true, the subtree is a leaf.
+
+    Returns:
+      A structure, which can be compared and hashed.
+
+    Raises:
+      PyTreeError: the keys of a dict cannot be sorted.
     """
     return pytree_def.engine.flatten(tree, _LEAVES if is_leaf is None else is_leaf)[1]
 
@@ -68,6 +91,9 @@ def tree_map(f: Callable[..., Any], tree: Any, *rest: Any, is_leaf: IsLeaf | Non
       tree: its structure is the structure of the result.
       *rest: trees that begin with the structure of ``tree``.
       is_leaf: called with every subtree of ``tree``; where it is true, the subtree is a leaf.
+
+    Returns:
+      A tree of the structure of ``tree`` with the function's results as leaves.
 
     Raises:
       PyTreeError: a tree of ``rest`` does not fit; the message names the path.
@@ -164,6 +190,9 @@ def tree_transpose(
       outer_treedef: the structure at the root.
       inner_treedef: the structure at each of its leaves; found from the first one when None.
       pytree_to_transpose: a tree of ``outer_treedef`` composed with ``inner_treedef``.
+
+    Returns:
+      A tree of ``inner_treedef`` composed with ``outer_treedef``.
 
     Raises:
       PyTreeError: the tree is not of that structure.

@@ -180,6 +180,13 @@ def tree_flatten(tree: Any, is_leaf: IsLeaf | None = None) -> tuple[list[Any], P
 def tree_unflatten(treedef: PyTreeDef, leaves: Iterable[Any]) -> Any:
     """The pytree of a structure and its leaves: the inverse of :func:`tree_flatten`.
 
+    Args:
+      treedef: a structure, of :func:`tree_flatten` or :func:`tree_structure`.
+      leaves: as many of anything as the structure has leaves.
+
+    Returns:
+      A pytree.
+
     Raises:
       PyTreeError: the number of leaves is not that of the structure.
 

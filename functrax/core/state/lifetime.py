@@ -26,6 +26,9 @@ def new_ref(init_val: Any, *, memory_space: Any = None, kind: str | None = None)
       kind: None, or ``"no_grad_no_remat"``: what is written under differentiation is then written
         without its derivative, instead of being refused.
 
+    Returns:
+      A reference: ``ref[...]`` reads it, ``ref[...] = x`` writes it.
+
     Raises:
       ReferenceUseError: for a memory space, an unknown kind, or a reference to a reference.
 
@@ -61,6 +64,16 @@ def empty_ref(ty: Any, memory_space: Any = None) -> Ref:
     Args:
       ty: anything with a shape and a dtype.
       memory_space: there is one, so only None is taken.
+
+    Returns:
+      A reference.
+
+    Raises:
+      ReferenceUseError: for a memory space.
+
+    >>> import functrax
+    >>> functrax.empty_ref(functrax.ShapeDtypeStruct((2,), "float32"))
+    Ref([0., 0.], dtype=float32)
     """
     dtype = dtypes.canonicalize_dtype(dtypes.as_dtype(ty.dtype))
     return new_ref(concrete(zeros(ShapedArray(tuple(ty.shape), dtype))), memory_space=memory_space)
@@ -69,8 +82,20 @@ def empty_ref(ty: Any, memory_space: Any = None) -> Ref:
 def freeze(ref: Ref) -> Any:
     """The last value of a reference, which ends: it can be neither read nor written any more.
 
+    Args:
+      ref: a reference.
+
+    Returns:
+      An array.
+
     Raises:
       ReferenceUseError: if it has ended, or was made outside of the function being traced.
+
+    >>> import functrax
+    >>> ref = functrax.new_ref(1.0)
+    >>> ref[...] += 2.0
+    >>> functrax.freeze(ref)
+    Array(3., dtype=float32, weak_type=True)
     """
     value = ref.shown()
     _end(ref, "freeze")
@@ -78,7 +103,21 @@ def freeze(ref: Ref) -> Any:
 
 
 def free_ref(ref: Ref) -> None:
-    """End a reference; its value is lost."""
+    """End a reference; its value is lost.
+
+    Args:
+      ref: a reference.
+
+    Returns:
+      None.
+
+    Raises:
+      ReferenceUseError: if it has ended, or was made outside of the function being traced.
+
+    >>> import functrax
+    >>> ref = functrax.new_ref(1.0)
+    >>> functrax.free_ref(ref)
+    """
     ref._here()
     _end(ref, "free_ref")
 

@@ -72,6 +72,15 @@ def typeof(x: Any) -> Any:
 
     That of typed keys is a :class:`ShapeDtypeStruct`, that of a reference an ``AbstractRef``.
 
+    Args:
+      x: an array or a number, known or traced, or a reference.
+
+    Returns:
+      A :class:`ShapedArray`, which can be compared and hashed.
+
+    Raises:
+      DTypeError: for what is no array.
+
     >>> typeof(1.0)
     ShapedArray(float32[], weak_type=True)
     """
@@ -93,6 +102,10 @@ def eval_shape(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     Returns:
       The result's pytree, with a :class:`ShapeDtypeStruct` in place of each array; what the
       function returns as a :class:`ShapeDtypeStruct` stays.
+
+    Raises:
+      ArgumentError: if ``fun`` is not a function.
+      DTypeError: for arguments and results that are no arrays; and what ``fun`` raises.
 
     >>> import functrax.numpy as jnp
     >>> eval_shape(jnp.dot, ShapeDtypeStruct((2, 3), "float32"), jnp.ones(3))
@@ -156,6 +169,10 @@ def make_jaxpr(
       A function of the same arguments (arrays or types), which returns a ``ClosedJaxpr``.  Called
       inside of a transformation, it has all arrays that ``fun`` refers to as constants, whether
       they are known or traced, so that their number follows from ``fun``.
+
+    Raises:
+      ArgumentError: if ``fun`` is not a function.
+      DTypeError: when it is called, for arguments and results that are no arrays.
 
     >>> import functrax.numpy as jnp
     >>> print(make_jaxpr(lambda x: jnp.sin(x) * 2.0)(1.0).as_text(source=False))

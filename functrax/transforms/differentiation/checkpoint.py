@@ -150,6 +150,9 @@ def checkpoint(
     Returns:
       A function of the same value and the same derivatives.
 
+    Raises:
+      ArgumentError: if ``fun`` is not a function, or for ``concrete``.
+
     >>> import functrax, functrax.numpy as jnp
     >>> f = functrax.checkpoint(lambda x: jnp.sin(jnp.sin(x)))
     >>> functrax.grad(f)(0.0)

@@ -68,6 +68,11 @@ def jvp(
     Returns:
       ``(value, tangent)``, and ``aux`` with ``has_aux``.
 
+    Raises:
+      ArgumentError: if ``fun`` is not a function, or primals and tangents are not sequences.
+      PyTreeError: if the tangents have another structure, or ``has_aux`` finds no pair.
+      TangentError: if a tangent has another shape or dtype than its primal.
+
     >>> import functrax, functrax.numpy as jnp
     >>> functrax.jvp(jnp.square, (3.0,), (1.0,))
     (Array(9., dtype=float32, weak_type=True), Array(6., dtype=float32, weak_type=True))
@@ -140,6 +145,16 @@ def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> 
     Returns:
       ``(value, f_jvp)``, and ``aux`` with ``has_aux``; ``f_jvp(*tangents)`` is the derivative in
       that direction and does not evaluate ``fun`` again.
+
+    Raises:
+      ArgumentError: if ``fun`` is not a function.
+      PyTreeError: if ``has_aux`` finds no pair, or the tangents have another structure.
+      TangentError: if a tangent has another shape or dtype than its primal.
+
+    >>> import functrax, functrax.numpy as jnp
+    >>> y, f_jvp = functrax.linearize(jnp.square, 3.0)
+    >>> f_jvp(1.0), f_jvp(10.0)
+    (Array(6., dtype=float32, weak_type=True), Array(60., dtype=float32, weak_type=True))
     """
     check_callable("linearize", fun)
     flat, in_tree = flatten_args(fun, primals, {})
@@ -160,6 +175,11 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     Returns:
       ``(value, f_vjp)``, and ``aux`` with ``has_aux``; ``f_vjp(ct)`` takes a cotangent of the
       value's structure, and returns a tuple with one cotangent for each primal.
+
+    Raises:
+      ArgumentError: if ``fun`` is not a function.
+      PyTreeError: if ``has_aux`` finds no pair, or the cotangent has another structure.
+      TangentError: if a cotangent has another shape or dtype than its value.
 
     >>> import functrax, functrax.numpy as jnp
     >>> y, f_vjp = functrax.vjp(jnp.sin, 0.0)
@@ -199,6 +219,10 @@ def value_and_grad(
     Raises:
       DifferentiationError: if the result is not a real scalar, or an argument is not of a
         floating point type.
+
+    >>> import functrax, functrax.numpy as jnp
+    >>> functrax.value_and_grad(jnp.square)(3.0)
+    (Array(9., dtype=float32, weak_type=True), Array(6., dtype=float32, weak_type=True))
     """
     check_callable("grad", fun)
     wanted = (fun, argnums_tuple(argnums), has_aux, holomorphic, allow_int)
@@ -347,6 +371,13 @@ def grad(
       holomorphic: whether ``fun`` is complex-differentiable.
       allow_int: whether integer arguments are allowed.
 
+    Returns:
+      A function of the same arguments; the gradient has the structure of the argument, or is a
+        tuple if ``argnums`` is a sequence.
+
+    Raises:
+      DifferentiationError, ArgumentError, PyTreeError: as :func:`value_and_grad`.
+
     >>> import functrax, functrax.numpy as jnp
     >>> functrax.grad(jnp.tanh)(0.0)
     Array(1., dtype=float32, weak_type=True)
@@ -372,6 +403,15 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any) -> Callable[..., An
 
     Returns:
       A function from a cotangent of ``fun``'s result to a tuple of cotangents of its arguments.
+
+    Raises:
+      ArgumentError: if ``fun`` is not a function.
+      DifferentiationError: if it is not linear, or mixes integers with other numbers.
+      TangentError: if the cotangent has another shape or dtype than the result.
+
+    >>> import functrax, functrax.numpy as jnp
+    >>> functrax.linear_transpose(jnp.sum, jnp.ones(3))(2.0)
+    (Array([2., 2., 2.], dtype=float32, weak_type=True),)
     """
     check_callable("linear_transpose", fun)
     leaves, tree = tree_flatten((primals, {}))

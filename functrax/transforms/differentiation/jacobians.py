@@ -112,6 +112,11 @@ def jacfwd(
       For a result of shape R and an argument of shape A, an array of shape R + A; pytrees of
       results hold pytrees of arguments.
 
+    Raises:
+      ArgumentError: if ``fun`` is not a function, or has no argument ``argnums``.
+      DifferentiationError: if arguments or results are of a dtype without derivatives, such as
+        integers.
+
     >>> import functrax, functrax.numpy as jnp
     >>> functrax.jacfwd(jnp.square)(jnp.array([1.0, 2.0]))
     Array([[2., 0.],
@@ -171,6 +176,14 @@ def jacrev(
 
     Returns:
       As :func:`jacfwd`.
+
+    Raises:
+      ArgumentError, DifferentiationError: as :func:`jacfwd`.
+
+    >>> import functrax, functrax.numpy as jnp
+    >>> functrax.jacrev(lambda x: jnp.stack([x[0] * x[1], x[0]]))(jnp.array([2.0, 3.0]))
+    Array([[3., 2.],
+           [1., 0.]], dtype=float32)
     """
     check_callable("jacrev", fun)
 
@@ -213,6 +226,14 @@ def hessian(
       argnums: which positional arguments to differentiate by.
       has_aux: whether ``fun`` returns ``(value, aux)``.
       holomorphic: whether ``fun`` is complex-differentiable.
+
+    Returns:
+      A function of the same arguments: for a result of shape R and an argument of shape A it
+        returns an array of shape R + A + A; pytrees of results hold pytrees of pytrees of
+        arguments.
+
+    Raises:
+      ArgumentError, DifferentiationError: as :func:`jacfwd`.
 
     >>> import functrax, functrax.numpy as jnp
     >>> functrax.hessian(lambda x: jnp.sum(x**3))(jnp.array([1.0, 2.0]))

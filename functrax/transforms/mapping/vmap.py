@@ -46,6 +46,9 @@ def vmap(
       axis_size: the number of elements, if no argument says it.
       spmd_axis_name: accepted for compatibility; there is one device, so it changes nothing.
 
+    Returns:
+      A function of the same arguments, which have the axis more; so have its results.
+
     Raises:
       ShapeError: if the arguments disagree about the number of elements.
       AxisError: if an axis is out of range.

@@ -245,6 +245,9 @@ def pure_callback(
         once, with arguments that are not mapped as they are; None refuses.
       kwargs: pytrees of arrays by name.
 
+    Returns:
+      A pytree of arrays of those types.
+
     Raises:
       DifferentiationError: under differentiation.
       ShardingError: if ``sharding`` is none of the device.

@@ -310,6 +310,9 @@ def smap(
       out_axes: the same for the results.
       axis_name: the axis of the mesh.
 
+    Returns:
+      A function of whole arrays.
+
     Raises:
       ShardingError: as :func:`shard_map`.
 

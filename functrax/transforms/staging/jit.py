@@ -415,7 +415,17 @@ connect(Jitted)
 
 
 def clear_caches() -> None:
-    """Forget the programs of all jitted functions, and what is known of operations outside."""
+    """Forget the programs of all jitted functions, and what is known of operations outside.
+
+    Returns:
+      None.
+
+    >>> import functrax
+    >>> f = functrax.jit(lambda x: 2 * x)
+    >>> f(1.0)
+    Array(2., dtype=float32, weak_type=True)
+    >>> functrax.clear_caches()  # the next call traces and compiles again
+    """
     for jitted in list(_all_jitted):
         jitted.clear_cache()
     shared_traces.forget()

@@ -20,6 +20,9 @@ def ensure_compile_time_eval() -> Override:
 
     Operations on traced values, and on values made of them, are traced as elsewhere.
 
+    Returns:
+      A context manager, which is a decorator too.
+
     >>> import functrax, functrax.numpy as jnp
     >>> @functrax.jit
     ... def f(x):
@@ -75,6 +78,12 @@ def named_call(fun: Callable[P, R], *, name: str | None = None) -> Callable[P, R
     Args:
       fun: the function; its arguments may be anything.
       name: the scope; the function's own name if None.
+
+    Returns:
+      A function of the same arguments and results.
+
+    Raises:
+      ArgumentError: if ``fun`` is not a function, or the name is no string.
 
     >>> import functrax, functrax.numpy as jnp
     >>> double = functrax.named_call(lambda x: x * 2, name="doubling")

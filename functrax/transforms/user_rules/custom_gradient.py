@@ -46,6 +46,9 @@ def custom_gradient(fun: Callable[..., Any]) -> Callable[..., Any]:
       fun: returns ``(value, vjp)``, where ``vjp(ct)`` returns the cotangent of the argument, or a
         tuple of them when there are several arguments.
 
+    Returns:
+      A function of the same arguments, which returns ``value`` and has this gradient.
+
     >>> import functrax
     >>> @functrax.custom_gradient
     ... def double_slope(x):
@@ -89,6 +92,17 @@ def closure_convert(fun: Callable[..., Any], *example_args: Any) -> tuple[Any, l
     Returns:
       ``(converted, consts)`` with ``converted(*args, *consts) == fun(*args)``; ``consts`` are the
       values that ``fun`` closes over and that may be differentiated.
+
+    Raises:
+      DTypeError: for arguments and results that are no arrays.
+      PyTreeError: when ``converted`` is called, if its arguments have another structure.
+
+    >>> import functrax
+    >>> def slope(x):
+    ...     converted, consts = functrax.closure_convert(lambda y: x * y, 1.0)
+    ...     return converted(3.0, *consts)
+    >>> functrax.grad(slope)(2.0)
+    Array(3., dtype=float32, weak_type=True)
     """
     flat, in_tree = flatten_args(fun, example_args, {})
     flat_fun = FlatFunction(fun, in_tree)

@@ -275,7 +275,7 @@ if TYPE_CHECKING:
         while_loop as while_loop,
     )
     from functrax.transforms.differentiation.root import custom_root as custom_root
-    from functrax.transforms.operations.collectives import (
+    from functrax.transforms.operations.collective_functions import (
         all_gather as all_gather,
         axis_index as axis_index,
         axis_size as axis_size,
@@ -321,7 +321,7 @@ else:
                 "functrax.lax.windows": (
                     "conv_general_dilated_local conv_general_dilated_patches reduce_window"
                 ),
-                "functrax.transforms.operations.collectives": (
+                "functrax.transforms.operations.collective_functions": (
                     "all_gather axis_index axis_size pcast pmax pmean pmin ppermute psum"
                 ),
                 "functrax.transforms.control.associative": "associative_scan",

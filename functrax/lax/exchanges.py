@@ -15,14 +15,14 @@ from functrax.core.pytree.operations import tree_map
 from functrax.core.tracing.inputs import as_value
 from functrax.core.tracing.primitive import Value
 from functrax.lax.slicing import dynamic_index_in_dim
-from functrax.transforms.operations.collectives import (
-    AxisName,
+from functrax.transforms.operations.collective_functions import (
     all_gather,
     axis_index,
     axis_size,
     ppermute,
     psum,
 )
+from functrax.transforms.operations.collectives import AxisName
 
 
 def _blocks(name: str, x: Any, axis_name: AxisName, axis: int, tiled: bool) -> tuple[Value, int]:

@@ -119,6 +119,12 @@ def eig(
 
     Raises:
       UnavailableError: for an implementation that is for GPUs.
+      ShapeError: if the matrices are not square.
+
+    >>> import numpy as np
+    >>> from functrax import lax
+    >>> lax.linalg.eig(np.array([[2.0, 0.0], [0.0, 1.0]]))[0]
+    Array([2.+0.j, 1.+0.j], dtype=complex64)
     """
     given = EigImplementation.MAGMA if use_magma else implementation
     check_algorithm("eig", given, EigImplementation, (EigImplementation.LAPACK,))
@@ -156,6 +162,13 @@ def eigh(
 
     Raises:
       UnavailableError: for another implementation.
+      ShapeError: if the matrices are not square.
+      ArgumentError: if there are no such values as ``subset_by_index`` says.
+
+    >>> import numpy as np
+    >>> from functrax import lax
+    >>> lax.linalg.eigh(np.array([[2.0, 0.0], [0.0, 1.0]]))[1]
+    Array([1., 2.], dtype=float32)
     """
     check_algorithm("eigh", implementation, EighImplementation, (EighImplementation.QR,))
     value = value_of("eigh", x)
@@ -184,9 +197,15 @@ def _last_cut(name: str, x: Value, bounds: tuple[int, int]) -> Value:
 def lu(x: ArrayLike) -> tuple[Array, Array, Array]:
     """Elimination with partial pivoting: ``x[permutation] = L U``.
 
+    Args:
+      x: matrices of ``m`` rows and ``n`` columns.
+
     Returns:
       ``(lu, pivots, permutation)``: ``U`` in the upper triangle, and ``L``, whose diagonal is 1,
       below; the row exchanged with row ``i`` in step ``i``; the order of the rows.  Both int32.
+
+    Raises:
+      ShapeError: if ``x`` is no matrix.
 
     >>> import numpy as np
     >>> from functrax import lax
@@ -204,6 +223,18 @@ def lu_pivots_to_permutation(pivots: ArrayLike, permutation_size: int) -> Array:
     Args:
       pivots: integers, the last axis of which counts steps.
       permutation_size: the number of rows.
+
+    Returns:
+      int32, the last axis of which has ``permutation_size`` elements.
+
+    Raises:
+      ArgumentError: if the pivots are not integers, or there are more of them than rows.
+      ShapeError: if ``permutation_size`` is not a known integer.
+
+    >>> import numpy as np
+    >>> from functrax import lax
+    >>> lax.linalg.lu_pivots_to_permutation(np.array([2, 1], "int32"), 3)
+    Array([2, 1, 0], dtype=int32)
     """
     (size,) = as_ints("lu_pivots_to_permutation", (permutation_size,), "permutation_size")
     value = value_of("lu_pivots_to_permutation", pivots)
@@ -274,6 +305,13 @@ def svd(
 
     Raises:
       UnavailableError: for another algorithm.
+      ShapeError: if ``x`` is no matrix.
+      ArgumentError: if there are no such values as ``subset_by_index`` says.
+
+    >>> import numpy as np
+    >>> from functrax import lax
+    >>> lax.linalg.svd(np.array([[0.0, 2.0], [1.0, 0.0]]), compute_uv=False)
+    Array([2., 1.], dtype=float32)
     """
     there = (SvdAlgorithm.DEFAULT, SvdAlgorithm.DIVIDE_AND_CONQUER, SvdAlgorithm.QR)
     check_algorithm("svd", algorithm, SvdAlgorithm, there)
@@ -309,6 +347,9 @@ def triangular_solve(
       transpose_a: whether ``op`` transposes.
       conjugate_a: whether ``op`` conjugates.
       unit_diagonal: whether the diagonal counts as ones.
+
+    Returns:
+      An array of the shape of ``b``; infinities or NaN where ``a`` is singular.
 
     Raises:
       ShapeError: if the sizes do not go together.

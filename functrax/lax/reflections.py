@@ -67,9 +67,20 @@ def geqp3(a: ArrayLike) -> tuple[Array, Array, Array]:
 def hessenberg(a: ArrayLike) -> tuple[Array, Array]:
     """Square matrices made zero below the first subdiagonal by reflections from both sides.
 
+    Args:
+      a: matrices ``[..., n, n]``.
+
     Returns:
       ``(a, taus)``: Hessenberg's matrix in the upper triangle and the first subdiagonal, the
       reflections below, and their factors ``[..., n - 1]``.  No derivatives.
+
+    Raises:
+      ShapeError: if the matrices are not square.
+
+    >>> import numpy as np
+    >>> from functrax import lax
+    >>> lax.linalg.hessenberg(np.eye(3))[1]
+    Array([0., 0.], dtype=float32)
     """
     packed, taus = condensed.hessenberg(value_of("hessenberg", a))
     return as_array(packed), as_array(taus)
@@ -85,6 +96,14 @@ def tridiagonal(a: ArrayLike, *, lower: bool = True) -> tuple[Array, Array, Arra
     Returns:
       ``(a, d, e, taus)``: the reflections in that triangle, the diagonal ``[..., n]``, the one
       beside it ``[..., n - 1]``, and the factors ``[..., n - 1]``.  No derivatives.
+
+    Raises:
+      ShapeError: if the matrices are not square.
+
+    >>> import numpy as np
+    >>> from functrax import lax
+    >>> lax.linalg.tridiagonal(np.array([[2.0, 1.0], [1.0, 3.0]]))[1]
+    Array([2., 3.], dtype=float32)
     """
     a_, d, e, taus = condensed.tridiagonal(value_of("tridiagonal", a), lower=bool(lower))
     return as_array(a_), as_array(d), as_array(e), as_array(taus)
@@ -203,6 +222,13 @@ def ormqr(
 
     Raises:
       ShapeError: if the sizes do not go together.
+
+    >>> import numpy as np
+    >>> from functrax import lax
+    >>> a, taus = lax.linalg.geqrf(np.array([[3.0], [4.0]]))
+    >>> lax.linalg.ormqr(a, taus, np.array([[3.0], [4.0]]), transpose=True).round(3)
+    Array([[-5.],
+           [ 0.]], dtype=float32)
     """
     x, factors, other = (value_of("ormqr", y) for y in (a, taus, c))
     v, t = _reflections("ormqr", x, factors)

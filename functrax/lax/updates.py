@@ -36,6 +36,9 @@ def cholesky_update(r_matrix: ArrayLike, w_vector: ArrayLike) -> Array:
       r_matrix: ``R``, an upper triangle ``[..., n, n]`` of floats.
       w_vector: ``w``, ``[..., n]``.
 
+    Returns:
+      An array of the shape of ``r_matrix``.
+
     Raises:
       ShapeError: if the sizes do not go together.
 
@@ -87,8 +90,17 @@ def symmetric_product(
       symmetrize_output: whether the lower triangle stands in the upper one too, bit by bit; it
         does up to rounding in any case.
 
+    Returns:
+      Symmetric matrices ``[..., m, m]``.
+
     Raises:
       ShapeError: if the sizes do not go together.
+
+    >>> import numpy as np
+    >>> from functrax import lax
+    >>> lax.linalg.symmetric_product(np.array([[1.0], [2.0]]), np.zeros((2, 2)))
+    Array([[1., 2.],
+           [2., 4.]], dtype=float32)
     """
     name = "symmetric_product"
     a, c = value_of(name, a_matrix), value_of(name, c_matrix)
@@ -131,6 +143,12 @@ def qdwh(
 
     Raises:
       ShapeError: for a batch, or more columns than rows.
+
+    >>> import numpy as np
+    >>> from functrax import lax
+    >>> lax.linalg.qdwh(np.array([[-3.0, 0.0], [0.0, 2.0]]))[1].round(3)
+    Array([[3., 0.],
+           [0., 2.]], dtype=float32)
     """
     a = as_array(value_of("qdwh", x))
     check_matrix("qdwh", a.aval)

@@ -45,12 +45,44 @@ def _dtype_of(given: Any) -> DType:
 
 
 def zeros(key: Any, shape: Any, dtype: Any = None) -> Array:
-    """Zeros, whatever the key."""
+    """Zeros, whatever the key.
+
+    Args:
+      key: not looked at.
+      shape: the shape.
+      dtype: the dtype; the default float if omitted.
+
+    Returns:
+      An array of that shape and dtype.
+
+    Raises:
+      ShapeError, DTypeError: for bad shapes and unknown dtypes.
+
+    >>> from functrax import nn
+    >>> nn.initializers.zeros(None, (2,))
+    Array([0., 0.], dtype=float32)
+    """
     return as_array(jnp.zeros(checked_shape("zeros", shape), _dtype_of(dtype)))
 
 
 def ones(key: Any, shape: Any, dtype: Any = None) -> Array:
-    """Ones, whatever the key."""
+    """Ones, whatever the key.
+
+    Args:
+      key: not looked at.
+      shape: the shape.
+      dtype: the dtype; the default float if omitted.
+
+    Returns:
+      An array of that shape and dtype.
+
+    Raises:
+      ShapeError, DTypeError: for bad shapes and unknown dtypes.
+
+    >>> from functrax import nn
+    >>> nn.initializers.ones(None, (2,))
+    Array([1., 1.], dtype=float32)
+    """
     return as_array(jnp.ones(checked_shape("ones", shape), _dtype_of(dtype)))
 
 
@@ -60,6 +92,12 @@ def constant(value: Any, dtype: Any = None) -> Initializer:
     Args:
       value: a number, or an array that broadcasts to the shapes asked for.
       dtype: the dtype of arrays for which none is asked; the default float if omitted.
+
+    Returns:
+      A function ``init(key, shape, dtype)``.
+
+    Raises:
+      ShapeError, DTypeError: from the initializer, for bad shapes and unknown dtypes.
 
     >>> import functrax
     >>> functrax.nn.initializers.constant(7.0)(functrax.random.key(0), (2,))
@@ -78,6 +116,17 @@ def uniform(scale: Any = 1e-2, dtype: Any = None) -> Initializer:
     Args:
       scale: the upper bound.
       dtype: the dtype of arrays for which none is asked; the default float if omitted.
+
+    Returns:
+      A function ``init(key, shape, dtype)``.
+
+    Raises:
+      ShapeError, DTypeError: from the initializer, for bad shapes, other dtypes, and what is no
+        key.
+
+    >>> from functrax import nn, random
+    >>> nn.initializers.uniform(0.1)(random.key(0), (2, 3)).shape
+    (2, 3)
     """
 
     def init(key: Any, shape: Any, dtype: Any = dtype) -> Array:
@@ -93,6 +142,17 @@ def normal(stddev: Any = 1e-2, dtype: Any = None) -> Initializer:
     Args:
       stddev: the standard deviation.
       dtype: the dtype of arrays for which none is asked; the default float if omitted.
+
+    Returns:
+      A function ``init(key, shape, dtype)``.
+
+    Raises:
+      ShapeError, DTypeError: from the initializer, for bad shapes, other dtypes, and what is no
+        key.
+
+    >>> from functrax import nn, random
+    >>> nn.initializers.normal(0.1)(random.key(0), (2, 3)).shape
+    (2, 3)
     """
 
     def init(key: Any, shape: Any, dtype: Any = dtype) -> Array:
@@ -111,6 +171,17 @@ def truncated_normal(
       stddev: the standard deviation before cutting; it is not corrected for what is cut.
       dtype: the dtype of arrays for which none is asked; the default float if omitted.
       lower, upper: the bounds, in units of ``stddev``.
+
+    Returns:
+      A function ``init(key, shape, dtype)``.
+
+    Raises:
+      ShapeError, DTypeError: from the initializer, for bad shapes, other dtypes, and what is no
+        key.
+
+    >>> from functrax import nn, random
+    >>> abs(nn.initializers.truncated_normal(0.5)(random.key(0), (100,))).max() <= 1.0
+    Array(True, dtype=bool)
     """
 
     def init(key: Any, shape: Any, dtype: Any = dtype) -> Array:
@@ -176,6 +247,9 @@ def variance_scaling(
       in_axis, out_axis: the axes of inputs and of outputs.
       batch_axis: axes that do not count.  All other axes count among inputs and outputs both.
       dtype: the dtype of arrays for which none is asked; the default float if omitted.
+
+    Returns:
+      A function ``init(key, shape, dtype)``.
 
     Raises:
       ArgumentError: for another mode or distribution.
@@ -258,6 +332,17 @@ def _scaled(name: str, scale: float, mode: str, distribution: str, title: str) -
       in_axis, out_axis: the axes of inputs and of outputs.
       batch_axis: axes that do not count.
       dtype: the dtype of arrays for which none is asked; the default float if omitted.
+
+    Returns:
+      A function ``init(key, shape, dtype)``.
+
+    Raises:
+      ShapeError: from the initializer, for a shape without these axes.
+      DTypeError: from the initializer, for other dtypes, and what is no key.
+
+    >>> from functrax import nn, random
+    >>> nn.initializers.{name}()(random.key(0), (2, 3)).shape
+    (2, 3)
     """
     return make
 
@@ -285,6 +370,9 @@ def orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: Any = None) -> In
       scale: what the matrices are multiplied by.
       column_axis: the axis of the columns.
       dtype: the dtype of arrays for which none is asked; the default float if omitted.
+
+    Returns:
+      A function ``init(key, shape, dtype)``.
 
     Raises:
       ShapeError: from the initializer, for a shape of fewer than two axes.
@@ -330,6 +418,9 @@ def delta_orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: Any = None)
     Args:
       scale, column_axis: as for :func:`orthogonal`.
       dtype: the dtype of arrays for which none is asked; the default float if omitted.
+
+    Returns:
+      A function ``init(key, shape, dtype)``.
 
     Raises:
       ShapeError: from the initializer, unless the shape has one, two or three axes of space, and

@@ -16,20 +16,21 @@ from functrax import lax, numpy as jnp
 from functrax.core.errors.typed import ArgumentError, DTypeError, ShapeError
 from functrax.core.tracing.primitive import Value
 from functrax.core.types import dtypes
+from functrax.lax.operands import ArrayLike
 from functrax.nn.normalization import logsumexp, softmax
 
 
 def dot_product_attention(
-    query: Any,
-    key: Any,
-    value: Any,
-    bias: Any = None,
-    mask: Any = None,
+    query: ArrayLike,
+    key: ArrayLike,
+    value: ArrayLike,
+    bias: ArrayLike | None = None,
+    mask: ArrayLike | None = None,
     *,
     scale: float | None = None,
     is_causal: bool = False,
-    query_seq_lengths: Any = None,
-    key_value_seq_lengths: Any = None,
+    query_seq_lengths: ArrayLike | None = None,
+    key_value_seq_lengths: ArrayLike | None = None,
     local_window_size: int | tuple[int, int] | None = None,
     implementation: str | None = None,
     return_residual: bool = False,

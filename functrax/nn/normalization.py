@@ -20,7 +20,7 @@ from functrax.core.errors.typed import ArgumentError, ShapeError
 from functrax.core.prims.convert import as_positions
 from functrax.core.tracing.primitive import Value
 from functrax.core.types import dtypes
-from functrax.lax.operands import as_array
+from functrax.lax.operands import ArrayLike, as_array
 from functrax.nn.activations import floating
 from functrax.numpy.axes import one_axis
 from functrax.numpy.promote import inexact, promote_args, promoting
@@ -29,7 +29,7 @@ from functrax.transforms.user_rules.custom_jvp import custom_jvp
 Axis: TypeAlias = "int | tuple[int, ...] | None"
 
 
-def softmax(x: Any, axis: Axis = -1, where: Any = None) -> Value:
+def softmax(x: ArrayLike, axis: Axis = -1, where: ArrayLike | None = None) -> Value:
     """``exp(x) / sum(exp(x))`` along axes.
 
     Args:
@@ -67,7 +67,7 @@ def _softmax_jvp(axis: Axis, primals: Any, tangents: Any) -> Any:
     return out, out * (t - jnp.sum(out * t, axis, where=where, keepdims=True))
 
 
-def log_softmax(x: Any, axis: Axis = -1, where: Any = None) -> Value:
+def log_softmax(x: ArrayLike, axis: Axis = -1, where: ArrayLike | None = None) -> Value:
     """``x - log(sum(exp(x)))`` along axes.
 
     Args:
@@ -96,12 +96,12 @@ def log_softmax(x: Any, axis: Axis = -1, where: Any = None) -> Value:
 
 
 def logsumexp(
-    a: Any,
+    a: ArrayLike,
     axis: Axis = None,
-    b: Any = None,
+    b: ArrayLike | None = None,
     keepdims: bool = False,
     return_sign: bool = False,
-    where: Any = None,
+    where: ArrayLike | None = None,
 ) -> Any:
     """``log(sum(b exp(a)))`` along axes.
 
@@ -162,7 +162,9 @@ def _axes(axis: Axis, ndim: int) -> tuple[int, ...]:
     return (axis,) if isinstance(axis, int) else tuple(axis)
 
 
-def logmeanexp(a: Any, axis: Axis = None, where: Any = None, keepdims: bool = False) -> Value:
+def logmeanexp(
+    a: ArrayLike, axis: Axis = None, where: ArrayLike | None = None, keepdims: bool = False
+) -> Value:
     """``log(mean(exp(a)))`` along axes; see :func:`logsumexp`.
 
     Args:
@@ -190,12 +192,12 @@ def logmeanexp(a: Any, axis: Axis = None, where: Any = None, keepdims: bool = Fa
 
 
 def standardize(
-    x: Any,
+    x: ArrayLike,
     axis: Axis = -1,
-    mean: Any = None,
+    mean: ArrayLike | None = None,
     variance: Any = None,
-    epsilon: Any = 1e-5,
-    where: Any = None,
+    epsilon: ArrayLike = 1e-5,
+    where: ArrayLike | None = None,
     *,
     algorithm: str = "fast",
 ) -> Value:

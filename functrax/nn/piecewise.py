@@ -12,13 +12,14 @@ from typing import Any
 from functrax import numpy as jnp
 from functrax.backends.eager.cached_traces import with_recipe
 from functrax.core.tracing.primitive import Value
+from functrax.lax.operands import ArrayLike
 from functrax.numpy.promote import to_array
 from functrax.transforms.user_rules.custom_jvp import custom_jvp
 
 
 @with_recipe
 @custom_jvp
-def relu(x: Any) -> Value:
+def relu(x: ArrayLike) -> Value:
     """``max(x, 0)``; the derivative at 0 is 0.
 
     Args:
@@ -47,7 +48,7 @@ def _relu_jvp(primals: Any, tangents: Any) -> Any:
 
 @with_recipe
 @custom_jvp
-def relu6(x: Any) -> Value:
+def relu6(x: ArrayLike) -> Value:
     """``min(max(x, 0), 6)``; the derivative at 0 and at 6 is 0.
 
     Args:
@@ -73,7 +74,7 @@ def _relu6_jvp(primals: Any, tangents: Any) -> Any:
     return relu6(x), jnp.where((x > 0) & (x < 6), t, 0)
 
 
-def sparse_plus(x: Any) -> Value:
+def sparse_plus(x: ArrayLike) -> Value:
     """0 up to -1, ``(x + 1)**2 / 4`` up to 1, and ``x`` from there on.
 
     Args:
@@ -94,7 +95,7 @@ def sparse_plus(x: Any) -> Value:
     return jnp.where(value <= -1.0, 0.0, jnp.where(value >= 1.0, value, (value + 1.0) ** 2 / 4))
 
 
-def sparse_sigmoid(x: Any) -> Value:
+def sparse_sigmoid(x: ArrayLike) -> Value:
     """0 up to -1, ``(x + 1) / 2`` up to 1, and 1 from there on: the slope of ``sparse_plus``.
 
     Args:
@@ -114,7 +115,7 @@ def sparse_sigmoid(x: Any) -> Value:
     return 0.5 * jnp.clip(to_array("sparse_sigmoid", x) + 1.0, 0.0, 2.0)
 
 
-def leaky_relu(x: Any, negative_slope: Any = 1e-2) -> Value:
+def leaky_relu(x: ArrayLike, negative_slope: ArrayLike = 1e-2) -> Value:
     """``x`` from 0 on, ``negative_slope * x`` below.
 
     Args:
@@ -136,7 +137,7 @@ def leaky_relu(x: Any, negative_slope: Any = 1e-2) -> Value:
     return jnp.where(value >= 0, value, negative_slope * value)
 
 
-def hard_tanh(x: Any) -> Value:
+def hard_tanh(x: ArrayLike) -> Value:
     """``x`` between -1 and 1, which are its bounds.
 
     Args:
@@ -157,7 +158,7 @@ def hard_tanh(x: Any) -> Value:
     return jnp.where(value > 1, 1, jnp.where(value < -1, -1, value))
 
 
-def hard_sigmoid(x: Any) -> Value:
+def hard_sigmoid(x: ArrayLike) -> Value:
     """``relu6(x + 3) / 6``.
 
     Args:
@@ -177,7 +178,7 @@ def hard_sigmoid(x: Any) -> Value:
     return relu6(to_array("hard_sigmoid", x) + 3.0) / 6.0
 
 
-def hard_silu(x: Any) -> Value:
+def hard_silu(x: ArrayLike) -> Value:
     """``x hard_sigmoid(x)``, also called hard_swish.
 
     Howard et al., "Searching for MobileNetV3", arXiv:1905.02244.

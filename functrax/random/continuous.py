@@ -27,12 +27,13 @@ from functrax.core.prims.comparisons import or_
 from functrax.core.prims.convert import bitcast_convert_type, convert_element_type
 from functrax.core.tracing.primitive import Value, literal
 from functrax.core.types import dtypes
-from functrax.lax.operands import as_array
+from functrax.lax.operands import ArrayLike, as_array
 from functrax.random.cipher import random_bits, unsigned
 from functrax.random.keys import key_words, split_pair
 from functrax.random.shapes import (
     DType,
     Shape,
+    ShapeLike,
     broadcast_shape,
     checked_shape,
     float_dtype,
@@ -62,7 +63,7 @@ def prepared(
 
 @with_recipe_of_keys
 @with_out_sharding
-def bits(key: Any, shape: Any = (), dtype: Any = None) -> Array:
+def bits(key: Any, shape: ShapeLike = (), dtype: Any = None) -> Array:
     """Uniform random bits, as unsigned integers.
 
     Args:
@@ -132,7 +133,11 @@ def normal_sample(words: Value, shape: Shape, dtype: DType) -> Any:
 @with_recipe_of_keys
 @with_out_sharding
 def uniform(
-    key: Any, shape: Any = (), dtype: Any = None, minval: Any = 0.0, maxval: Any = 1.0
+    key: Any,
+    shape: ShapeLike = (),
+    dtype: Any = None,
+    minval: ArrayLike = 0.0,
+    maxval: ArrayLike = 1.0,
 ) -> Array:
     """Floats from ``minval`` (included) to ``maxval`` (not included), all as likely.
 
@@ -160,7 +165,7 @@ def uniform(
 
 @with_recipe_of_keys
 @with_out_sharding
-def normal(key: Any, shape: Any = (), dtype: Any = None) -> Array:
+def normal(key: Any, shape: ShapeLike = (), dtype: Any = None) -> Array:
     """Floats of mean 0 and variance 1, normally distributed.
 
     A complex number has the variance 1/2 in each part.
@@ -251,7 +256,7 @@ cauchy = _simple(
 
 @with_recipe_of_keys
 @with_out_sharding
-def gumbel(key: Any, shape: Any = (), dtype: Any = None, mode: str | None = None) -> Array:
+def gumbel(key: Any, shape: ShapeLike = (), dtype: Any = None, mode: str | None = None) -> Array:
     """Floats whose distribution function is ``exp(-exp(-x))``.
 
     Args:
@@ -295,7 +300,7 @@ def gumbel_sample(words: Value, shape: Shape, dtype: DType, mode: str | None, na
 
 @with_out_sharding
 def truncated_normal(
-    key: Any, lower: Any, upper: Any, shape: Any = None, dtype: Any = None
+    key: Any, lower: ArrayLike, upper: ArrayLike, shape: ShapeLike | None = None, dtype: Any = None
 ) -> Array:
     """Normally distributed floats of which those between two bounds are kept.
 

@@ -22,7 +22,7 @@ from functrax.core.arrays.operators import Array
 from functrax.core.errors.typed import ShapeError, UnavailableError
 from functrax.core.tracing.primitive import Value
 from functrax.core.types import dtypes
-from functrax.lax.operands import as_array
+from functrax.lax.operands import ArrayLike, as_array
 from functrax.numpy.promote import inexact, promote_dtypes
 from functrax.random.cipher import split_words
 from functrax.random.continuous import uniform_sample
@@ -31,6 +31,7 @@ from functrax.random.keys import key_words, split_pair
 from functrax.random.shapes import (
     DType,
     Shape,
+    ShapeLike,
     broadcast_shape,
     float_dtype,
     integer_dtype,
@@ -52,7 +53,7 @@ Attempt = Callable[[Any, Any, Any], tuple[Any, Any]]
 
 
 @with_out_sharding
-def poisson(key: Any, lam: Any, shape: Any = None, dtype: Any = None) -> Array:
+def poisson(key: Any, lam: ArrayLike, shape: ShapeLike | None = None, dtype: Any = None) -> Array:
     """Integers from 0 on with the probabilities ``lam**k exp(-lam) / k!``.
 
     Knuth's method of multiplied uniform numbers below a mean of 10; from there on PTRS: Hörmann,
@@ -149,7 +150,9 @@ def _accepted(words: Value, attempt: Attempt, shape: Shape, dtype: DType, rounds
     return while_loop(going, again, start)[1]
 
 
-def binomial(key: Any, n: Any, p: Any, shape: Any = None, dtype: Any = None) -> Array:
+def binomial(
+    key: Any, n: ArrayLike, p: ArrayLike, shape: ShapeLike | None = None, dtype: Any = None
+) -> Array:
     """How many of ``n`` trials succeed, if each does with probability ``p``.
 
     Args:
@@ -256,7 +259,13 @@ def _stirling_rest(k: Any) -> Any:
 
 
 def multinomial(
-    key: Any, n: Any, p: Any, *, shape: Any = None, dtype: Any = None, unroll: int | bool = 1
+    key: Any,
+    n: ArrayLike,
+    p: ArrayLike,
+    *,
+    shape: ShapeLike | None = None,
+    dtype: Any = None,
+    unroll: int | bool = 1,
 ) -> Array:
     """How often each of some classes occurs in ``n`` trials.
 

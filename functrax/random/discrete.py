@@ -21,13 +21,14 @@ from functrax.core.prims.ordering import top_k
 from functrax.core.tracing.inputs import as_value
 from functrax.core.tracing.primitive import Value
 from functrax.core.types import dtypes
-from functrax.lax.operands import as_array
+from functrax.lax.operands import ArrayLike, as_array
 from functrax.random.cipher import random_bits, unsigned
 from functrax.random.continuous import gumbel_sample, uniform_sample
 from functrax.random.keys import key_words, split_pair
 from functrax.random.shapes import (
     DType,
     Shape,
+    ShapeLike,
     broadcast_shape,
     checked_shape,
     integer_dtype,
@@ -38,7 +39,9 @@ from functrax.random.shapes import (
 
 @with_long_recipe_of_keys
 @with_out_sharding
-def randint(key: Any, shape: Any, minval: Any, maxval: Any, dtype: Any = None) -> Array:
+def randint(
+    key: Any, shape: ShapeLike, minval: ArrayLike, maxval: ArrayLike, dtype: Any = None
+) -> Array:
     """Integers from ``minval`` (included) to ``maxval`` (not included), nearly all as likely.
 
     Args:
@@ -111,7 +114,9 @@ def _between(words: Value, shape: Shape, minval: Any, maxval: Any, dtype: DType)
 
 @with_recipe_of_keys
 @with_out_sharding
-def bernoulli(key: Any, p: Any = 0.5, shape: Any = None, mode: str = "low") -> Array:
+def bernoulli(
+    key: Any, p: ArrayLike = 0.5, shape: ShapeLike | None = None, mode: str = "low"
+) -> Array:
     """Truth values that hold with probability ``p``.
 
     Args:
@@ -154,7 +159,7 @@ def bernoulli(key: Any, p: Any = 0.5, shape: Any = None, mode: str = "low") -> A
 
 @with_recipe_of_keys
 @with_out_sharding
-def rademacher(key: Any, shape: Any = (), dtype: Any = None) -> Array:
+def rademacher(key: Any, shape: ShapeLike = (), dtype: Any = None) -> Array:
     """1 or -1, both as likely.
 
     Args:
@@ -178,7 +183,7 @@ def rademacher(key: Any, shape: Any = (), dtype: Any = None) -> Array:
 
 
 @with_out_sharding
-def geometric(key: Any, p: Any, shape: Any = None, dtype: Any = None) -> Array:
+def geometric(key: Any, p: ArrayLike, shape: ShapeLike | None = None, dtype: Any = None) -> Array:
     """How many trials it takes until one succeeds, if each does with probability ``p``.
 
     Args:
@@ -216,9 +221,9 @@ def geometric(key: Any, p: Any, shape: Any = None, dtype: Any = None) -> Array:
 @with_out_sharding
 def categorical(
     key: Any,
-    logits: Any,
+    logits: ArrayLike,
     axis: int = -1,
-    shape: Any = None,
+    shape: ShapeLike | None = None,
     replace: bool = True,
     mode: str | None = None,
 ) -> Array:

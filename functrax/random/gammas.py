@@ -23,7 +23,7 @@ from functrax.core.arrays.operators import Array
 from functrax.core.errors.typed import ShapeError
 from functrax.core.tracing.primitive import Value
 from functrax.core.types import dtypes
-from functrax.lax.operands import as_array
+from functrax.lax.operands import ArrayLike, as_array
 from functrax.random.cipher import split_words
 from functrax.random.continuous import normal_sample, prepared, uniform_sample
 from functrax.random.implementations import THREEFRY
@@ -31,6 +31,7 @@ from functrax.random.keys import key_words, split_pair
 from functrax.random.shapes import (
     DType,
     Shape,
+    ShapeLike,
     broadcast_shape,
     float_dtype,
     parameter,
@@ -45,7 +46,7 @@ _SQUEEZE = 0.0331
 
 
 @with_out_sharding
-def gamma(key: Any, a: Any, shape: Any = None, dtype: Any = None) -> Array:
+def gamma(key: Any, a: ArrayLike, shape: ShapeLike | None = None, dtype: Any = None) -> Array:
     """Floats from 0 on with a density in proportion to ``x**(a - 1) exp(-x)``.
 
     Differentiable by ``a``.
@@ -71,7 +72,7 @@ def gamma(key: Any, a: Any, shape: Any = None, dtype: Any = None) -> Array:
 
 
 @with_out_sharding
-def loggamma(key: Any, a: Any, shape: Any = None, dtype: Any = None) -> Array:
+def loggamma(key: Any, a: ArrayLike, shape: ShapeLike | None = None, dtype: Any = None) -> Array:
     """Logarithms of samples of :func:`gamma`, exact where those are too small for the dtype.
 
     Args:
@@ -181,7 +182,9 @@ def _log_samples_jvp(primals: Any, tangents: Any) -> Any:
 
 
 @with_out_sharding
-def beta(key: Any, a: Any, b: Any, shape: Any = None, dtype: Any = None) -> Array:
+def beta(
+    key: Any, a: ArrayLike, b: ArrayLike, shape: ShapeLike | None = None, dtype: Any = None
+) -> Array:
     """Floats from 0 to 1 with a density in proportion to ``x**(a - 1) (1 - x)**(b - 1)``.
 
     Args:
@@ -211,7 +214,9 @@ def beta(key: Any, a: Any, b: Any, shape: Any = None, dtype: Any = None) -> Arra
 
 
 @with_out_sharding
-def dirichlet(key: Any, alpha: Any, shape: Any = None, dtype: Any = None) -> Array:
+def dirichlet(
+    key: Any, alpha: ArrayLike, shape: ShapeLike | None = None, dtype: Any = None
+) -> Array:
     """Vectors of floats from 0 on with the sum 1, and a density of ``prod(x**(alpha - 1))``.
 
     Args:
@@ -250,7 +255,7 @@ def dirichlet(key: Any, alpha: Any, shape: Any = None, dtype: Any = None) -> Arr
 
 
 @with_out_sharding
-def chisquare(key: Any, df: Any, shape: Any = None, dtype: Any = None) -> Array:
+def chisquare(key: Any, df: ArrayLike, shape: ShapeLike | None = None, dtype: Any = None) -> Array:
     """The sum of squares of ``df`` standard normal floats; ``df`` need not be an integer.
 
     Args:
@@ -278,7 +283,9 @@ def _chi_square(words: Value, df: Value, shape: Shape, dtype: DType) -> Any:
 
 
 @with_out_sharding
-def f(key: Any, dfnum: Any, dfden: Any, shape: Any = None, dtype: Any = None) -> Array:
+def f(
+    key: Any, dfnum: ArrayLike, dfden: ArrayLike, shape: ShapeLike | None = None, dtype: Any = None
+) -> Array:
     """The ratio of two samples of :func:`chisquare`, each over its degrees of freedom.
 
     Args:
@@ -305,7 +312,7 @@ def f(key: Any, dfnum: Any, dfden: Any, shape: Any = None, dtype: Any = None) ->
 
 
 @with_out_sharding
-def t(key: Any, df: Any, shape: Any = None, dtype: Any = None) -> Array:
+def t(key: Any, df: ArrayLike, shape: ShapeLike | None = None, dtype: Any = None) -> Array:
     """Floats of Student's t distribution: a normal one over the root of a mean of ``df`` squares.
 
     Args:

@@ -16,7 +16,7 @@ from functrax.core.errors.typed import ArgumentError, ShapeError
 from functrax.core.prims.linear_systems import cholesky
 from functrax.core.prims.spectra import eigh, svd
 from functrax.core.tracing.primitive import Value
-from functrax.lax.operands import as_array
+from functrax.lax.operands import ArrayLike, as_array
 from functrax.numpy.promote import inexact, promote_dtypes
 from functrax.random.continuous import checked, exponential, normal_sample
 from functrax.random.discrete import rademacher
@@ -25,6 +25,7 @@ from functrax.random.keys import key_words, split_pair
 from functrax.random.shapes import (
     DType,
     Shape,
+    ShapeLike,
     broadcast_shape,
     checked_shape,
     float_dtype,
@@ -36,7 +37,12 @@ _METHODS = ("cholesky", "eigh", "svd")
 
 @with_out_sharding
 def multivariate_normal(
-    key: Any, mean: Any, cov: Any, shape: Any = None, dtype: Any = None, method: str = "cholesky"
+    key: Any,
+    mean: ArrayLike,
+    cov: ArrayLike,
+    shape: ShapeLike | None = None,
+    dtype: Any = None,
+    method: str = "cholesky",
 ) -> Array:
     """Normally distributed vectors with a mean and a covariance matrix.
 
@@ -95,7 +101,9 @@ def _factor(cov: Any, method: str) -> Any:
 
 
 @with_out_sharding
-def orthogonal(key: Any, n: Any, shape: Any = (), dtype: Any = None, m: Any = None) -> Array:
+def orthogonal(
+    key: Any, n: int, shape: ShapeLike = (), dtype: Any = None, m: int | None = None
+) -> Array:
     """Orthogonal (or unitary) matrices, all as likely; with orthonormal rows or columns if oblong.
 
     Args:
@@ -130,7 +138,7 @@ def orthogonal(key: Any, n: Any, shape: Any = (), dtype: Any = None, m: Any = No
 
 
 @with_out_sharding
-def generalized_normal(key: Any, p: Any, shape: Any = (), dtype: Any = None) -> Array:
+def generalized_normal(key: Any, p: ArrayLike, shape: ShapeLike = (), dtype: Any = None) -> Array:
     """Floats with a density in proportion to ``exp(-|x|**p)``.
 
     Args:
@@ -167,7 +175,7 @@ def _generalized_normal(words: Value, power: Any, shape: Shape, dtype: DType) ->
 
 
 @with_out_sharding
-def ball(key: Any, d: Any, p: Any = 2, shape: Any = (), dtype: Any = None) -> Array:
+def ball(key: Any, d: Any, p: ArrayLike = 2, shape: ShapeLike = (), dtype: Any = None) -> Array:
     """Vectors whose ``p``-norm is at most 1, all as likely.
 
     Args:

@@ -15,15 +15,17 @@ import numpy as np
 from functrax import lax, numpy as jnp
 from functrax.backends.sharding.out_sharding import with_out_sharding
 from functrax.core.arrays.operators import Array
-from functrax.lax.operands import as_array
+from functrax.lax.operands import ArrayLike, as_array
 from functrax.random.continuous import checked, normal_sample, prepared, uniform_sample
 from functrax.random.discrete import rademacher
 from functrax.random.keys import split_pair
-from functrax.random.shapes import repeated
+from functrax.random.shapes import ShapeLike, repeated
 
 
 @with_out_sharding
-def lognormal(key: Any, sigma: Any = 1.0, shape: Any = None, dtype: Any = None) -> Array:
+def lognormal(
+    key: Any, sigma: ArrayLike = 1.0, shape: ShapeLike | None = None, dtype: Any = None
+) -> Array:
     """Floats whose logarithm has mean 0 and standard deviation ``sigma``, normally distributed.
 
     Args:
@@ -47,7 +49,7 @@ def lognormal(key: Any, sigma: Any = 1.0, shape: Any = None, dtype: Any = None) 
 
 
 @with_out_sharding
-def pareto(key: Any, b: Any, shape: Any = None, dtype: Any = None) -> Array:
+def pareto(key: Any, b: ArrayLike, shape: ShapeLike | None = None, dtype: Any = None) -> Array:
     """Floats from 1 on with the density ``b / x**(b + 1)``.
 
     Args:
@@ -72,7 +74,9 @@ def pareto(key: Any, b: Any, shape: Any = None, dtype: Any = None) -> Array:
 
 
 @with_out_sharding
-def rayleigh(key: Any, scale: Any, shape: Any = None, dtype: Any = None) -> Array:
+def rayleigh(
+    key: Any, scale: ArrayLike, shape: ShapeLike | None = None, dtype: Any = None
+) -> Array:
     """Floats from 0 on with a density in proportion to ``x exp(-x**2 / (2 scale**2))``.
 
     Args:
@@ -97,7 +101,7 @@ def rayleigh(key: Any, scale: Any, shape: Any = None, dtype: Any = None) -> Arra
 
 
 def weibull_min(
-    key: Any, scale: Any, concentration: Any, shape: Any = (), dtype: Any = None
+    key: Any, scale: ArrayLike, concentration: Any, shape: ShapeLike = (), dtype: Any = None
 ) -> Array:
     """Floats from 0 on with the distribution function ``1 - exp(-(x / scale)**concentration)``.
 
@@ -124,7 +128,12 @@ def weibull_min(
 
 @with_out_sharding
 def triangular(
-    key: Any, left: Any, mode: Any, right: Any, shape: Any = None, dtype: Any = None
+    key: Any,
+    left: ArrayLike,
+    mode: ArrayLike,
+    right: ArrayLike,
+    shape: ShapeLike | None = None,
+    dtype: Any = None,
 ) -> Array:
     """Floats between ``left`` and ``right`` whose density rises to ``mode`` and falls again.
 
@@ -152,7 +161,7 @@ def triangular(
 
 
 @with_out_sharding
-def maxwell(key: Any, shape: Any = (), dtype: Any = None) -> Array:
+def maxwell(key: Any, shape: ShapeLike = (), dtype: Any = None) -> Array:
     """The length of vectors of three normally distributed floats.
 
     Args:
@@ -176,7 +185,7 @@ def maxwell(key: Any, shape: Any = (), dtype: Any = None) -> Array:
 
 
 def double_sided_maxwell(
-    key: Any, loc: Any, scale: Any, shape: Any = (), dtype: Any = None
+    key: Any, loc: ArrayLike, scale: ArrayLike, shape: ShapeLike = (), dtype: Any = None
 ) -> Array:
     """``loc`` plus or minus ``scale`` times samples of :func:`maxwell`.
 
@@ -206,7 +215,7 @@ def double_sided_maxwell(
 
 
 @with_out_sharding
-def wald(key: Any, mean: Any, shape: Any = None, dtype: Any = None) -> Array:
+def wald(key: Any, mean: ArrayLike, shape: ShapeLike | None = None, dtype: Any = None) -> Array:
     """Floats above 0, inverse Gaussian: when a Brownian motion with drift 1 first reaches ``mean``.
 
     The variance is ``mean**3``.  Michael, Schucany and Haas, "Generating random variates using

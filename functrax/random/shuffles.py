@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import operator
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -116,7 +117,7 @@ def _shuffled(words: Value, x: Any, axis: int) -> Any:
 def choice(
     key: Any,
     a: Any,
-    shape: Any = (),
+    shape: Sequence[int] = (),
     replace: bool = True,
     p: Any = None,
     axis: int = 0,

@@ -58,7 +58,7 @@ def with_the_host(x: Any) -> Any:
     a = barrier(jnp.tanh(x * 2))
     b = barrier(a * 0.5 + a.max(1, keepdims=True))
     c = barrier(b * 0.1 + b.max(0))
-    d = c + jnp.linalg.det(c[:2, :2])  # LAPACK's elimination
+    d = jnp.fft.fft(c).real * 0.1
     e = barrier(d * 2 + a)
     f = barrier(e.sum(0))
     return barrier(jnp.sin(e) + f), f

@@ -4,12 +4,13 @@ Functions take arrays, NumPy arrays and numbers, and not lists, which :func:`arr
 of.  Dtypes meet by the rules of ``functrax.core.types.promotion``; 64-bit types become 32-bit ones
 unless ``enable_x64`` is set.
 
-Elementwise functions: ``ufuncs`` (arithmetic), ``analytic``, ``logic``, ``rounding``, all on top
-of ``promote``.  Making arrays: ``creation``, ``filling``, ``ranges``.  Along axes: ``reductions``,
+Elementwise functions: ``ufuncs`` (arithmetic), ``powers``, ``divisors``, ``analytic``, ``logic``,
+``rounding``, all on top of ``promote``.  Making arrays: ``creation``, ``buffers``, ``filling``,
+``ranges``.  Along axes: ``reductions``,
 ``nan_reductions``, ``cumulative``, ``statistics``, ``quantiles``, ``covariance``, ``histograms``.
-Shapes and elements: ``shaping``, ``indexing``, ``at``, ``index_tricks``, ``packing``,
+Shapes and elements: ``shaping``, ``flips``, ``indexing``, ``at``, ``index_tricks``, ``packing``,
 ``insertion``.  Order:
-``sorting``, ``searching``, ``uniqueness``, ``sets``, ``differences``.  Products: ``contraction``,
+``sorting``, ``searching``, ``uniqueness``, ``sets``, ``differences``.  Products: ``contraction``, ``vector_products``,
 ``einsum``, ``convolving``, ``polynomials``, ``fitting``.  Functions of functions:
 ``vectorizing``, ``universal``.  Types: ``scalar_types``, ``inquiry``.  Text: ``printing``.  What
 arrays can do by themselves (operators, methods) is installed by ``methods``.
@@ -74,6 +75,11 @@ from functrax.numpy.analytic import (
     tanh as tanh,
 )
 from functrax.numpy.at import At as _At
+from functrax.numpy.buffers import (
+    frombuffer as frombuffer,
+    fromiter as fromiter,
+    fromstring as fromstring,
+)
 from functrax.numpy.constants import (
     e as e,
     euler_gamma as euler_gamma,
@@ -82,26 +88,13 @@ from functrax.numpy.constants import (
     newaxis as newaxis,
     pi as pi,
 )
-from functrax.numpy.contraction import (
-    dot as dot,
-    inner as inner,
-    matmul as matmul,
-    matvec as matvec,
-    outer as outer,
-    tensordot as tensordot,
-    vdot as vdot,
-    vecdot as vecdot,
-    vecmat as vecmat,
-)
+from functrax.numpy.contraction import dot as dot, matmul as matmul, tensordot as tensordot
 from functrax.numpy.creation import (
     array as array,
     asarray as asarray,
     astype as astype,
     copy as copy,
     from_dlpack as from_dlpack,
-    frombuffer as frombuffer,
-    fromiter as fromiter,
-    fromstring as fromstring,
 )
 from functrax.numpy.cumulative import (
     cumprod as cumprod,
@@ -111,6 +104,7 @@ from functrax.numpy.cumulative import (
     nancumprod as nancumprod,
     nancumsum as nancumsum,
 )
+from functrax.numpy.divisors import gcd as gcd, lcm as lcm
 from functrax.numpy.einsum import (
     einsum as einsum,
     einsum_path as einsum_path,
@@ -129,6 +123,7 @@ from functrax.numpy.filling import (
     zeros as zeros,
     zeros_like as zeros_like,
 )
+from functrax.numpy.flips import flip as flip, fliplr as fliplr, flipud as flipud, rot90 as rot90
 from functrax.numpy.indexing import getitem as _getitem
 from functrax.numpy.joining import (
     append as append,
@@ -185,6 +180,13 @@ from functrax.numpy.logic import (
     where as where,
 )
 from functrax.numpy.methods import install_all as _install_all
+from functrax.numpy.powers import (
+    float_power as float_power,
+    pow as pow,
+    power as power,
+    reciprocal as reciprocal,
+    square as square,
+)
 from functrax.numpy.ranges import (
     arange as arange,
     geomspace as geomspace,
@@ -295,16 +297,12 @@ from functrax.numpy.shaping import (
     broadcast_shapes as broadcast_shapes,
     broadcast_to as broadcast_to,
     expand_dims as expand_dims,
-    flip as flip,
-    fliplr as fliplr,
-    flipud as flipud,
     matrix_transpose as matrix_transpose,
     moveaxis as moveaxis,
     permute_dims as permute_dims,
     ravel as ravel,
     reshape as reshape,
     rollaxis as rollaxis,
-    rot90 as rot90,
     squeeze as squeeze,
     swapaxes as swapaxes,
     transpose as transpose,
@@ -345,31 +343,32 @@ from functrax.numpy.ufuncs import (
     divide as divide,
     divmod as divmod,
     fabs as fabs,
-    float_power as float_power,
     floor_divide as floor_divide,
     fmax as fmax,
     fmin as fmin,
     fmod as fmod,
-    gcd as gcd,
     heaviside as heaviside,
     hypot as hypot,
-    lcm as lcm,
     maximum as maximum,
     minimum as minimum,
     mod as mod,
     multiply as multiply,
     negative as negative,
     positive as positive,
-    pow as pow,
-    power as power,
-    reciprocal as reciprocal,
     remainder as remainder,
     sign as sign,
-    square as square,
     subtract as subtract,
     true_divide as true_divide,
 )
 from functrax.numpy.universal import make_universal as _make_universal
+from functrax.numpy.vector_products import (
+    inner as inner,
+    matvec as matvec,
+    outer as outer,
+    vdot as vdot,
+    vecdot as vecdot,
+    vecmat as vecmat,
+)
 
 bool = bool_
 ndarray = DeviceArray = Array  # the second is what it was called in older programs

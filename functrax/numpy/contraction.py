@@ -19,7 +19,6 @@ from functrax.backends.sharding.out_sharding import with_out_sharding
 from functrax.core.arrays.operators import Array
 from functrax.core.errors.typed import ArgumentError, ShapeError
 from functrax.core.prims.arithmetic import mul
-from functrax.core.prims.convert import conj
 from functrax.core.prims.reduce import reduce_or, reduce_sum
 from functrax.core.prims.reindex import broadcast_in_dim
 from functrax.core.tracing.primitive import Value
@@ -30,12 +29,11 @@ from functrax.lax.precision import (
     check_preferred,
     with_precision,
 )
-from functrax.numpy.axes import Shape, many_axes, one_axis
+from functrax.numpy.axes import Shape, many_axes
 from functrax.numpy.promote import convert, operand, promote_dtypes, result
-from functrax.numpy.shaping import moveaxis, reshape_to
 
 __all__ = [
-    "dot", "inner", "matmul", "matvec", "outer", "tensordot", "vdot", "vecdot", "vecmat",
+    "dot", "matmul", "tensordot",
 ]  # fmt: skip
 
 Labels: TypeAlias = "tuple[Hashable, ...]"
@@ -172,7 +170,7 @@ def dot(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any = 
         sizes: dict[Hashable, int] = dict(enumerate(x.aval.shape or y.aval.shape))
         product = contract((x, y), (_letters(p), _letters(q)), _letters(max(p, q)), sizes)
         return finish(product, dtype)
-    return finish(_axes_product("dot", x, y, (p - 1,), (max(q - 2, 0),)), dtype)
+    return finish(axes_product("dot", x, y, (p - 1,), (max(q - 2, 0),)), dtype)
 
 
 def _letters(count: int) -> Labels:
@@ -196,7 +194,7 @@ def _matrix_product(name: str, x: Value, y: Value) -> Value:
     return _sum(product, axes=(2,))
 
 
-def _axes_product(name: str, x: Value, y: Value, left: Shape, right: Shape) -> Value:
+def axes_product(name: str, x: Value, y: Value, left: Shape, right: Shape) -> Value:
     """Sum over pairs of axes; the other axes of ``x``, then those of ``y``, stay."""
     p, q = x.aval.ndim, y.aval.ndim
     for i, j in zip(left, right, strict=True):
@@ -264,13 +262,13 @@ def matmul(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any
         if len(left.shape) == 2 and len(right.shape) == 2 and left.dtype is right.dtype:
             return _matrix_product("matmul", a, b)
     (x, y), dtype = operands_of("matmul", preferred_element_type, a, b, precision=precision)
-    _refuse_scalars("matmul", x, y)
+    refuse_few_axes("matmul", x, y)
     mine = ("m", "k") if x.aval.ndim > 1 else ("k",)
     theirs = ("k", "n") if y.aval.ndim > 1 else ("k",)
-    return finish(_batched("matmul", x, y, mine, theirs), dtype)
+    return finish(batched_product("matmul", x, y, mine, theirs), dtype)
 
 
-def _batched(name: str, x: Value, y: Value, mine: Labels, theirs: Labels) -> Value:
+def batched_product(name: str, x: Value, y: Value, mine: Labels, theirs: Labels) -> Value:
     """Sum over ``"k"``; the axes before those that are named are batches, and broadcast."""
     left, right = x.aval, y.aval
     i = left.ndim - len(mine) + mine.index("k")
@@ -301,7 +299,7 @@ def _batched(name: str, x: Value, y: Value, mine: Labels, theirs: Labels) -> Val
     return contract((x, y), labels, out, sizes)
 
 
-def _refuse_scalars(name: str, *values: Value, ndim: Sequence[int] = (1, 1)) -> None:
+def refuse_few_axes(name: str, *values: Value, ndim: Sequence[int] = (1, 1)) -> None:
     for k, (x, least) in enumerate(zip(values, ndim, strict=True)):
         if x.aval.ndim < least:
             raise ShapeError(
@@ -336,7 +334,7 @@ def tensordot(
     """
     (x, y), dtype = operands_of("tensordot", preferred_element_type, a, b, precision=precision)
     left, right = _paired_axes(x.aval.ndim, y.aval.ndim, axes)
-    return finish(_axes_product("tensordot", x, y, left, right), dtype)
+    return finish(axes_product("tensordot", x, y, left, right), dtype)
 
 
 def _paired_axes(p: int, q: int, axes: Any) -> tuple[Shape, Shape]:
@@ -354,83 +352,3 @@ def _paired_axes(p: int, q: int, axes: Any) -> tuple[Shape, Shape]:
         got=f"axes {axes!r} for operands of rank {p} and {q}",
         fix="axes=1, or axes=([1, 0], [0, 1])",
     )
-
-
-def inner(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any = None) -> Value:
-    """The sum of products over the last axes of both; a scalar multiplies.
-
-    Raises:
-      ShapeError: if the last sizes differ.
-    """
-    (x, y), dtype = operands_of("inner", preferred_element_type, a, b, precision=precision)
-    if x.aval.ndim == 0 or y.aval.ndim == 0:
-        return dot(x, y, preferred_element_type=preferred_element_type)
-    axes = ((x.aval.ndim - 1,), (y.aval.ndim - 1,))
-    return finish(_axes_product("inner", x, y, *axes), dtype)
-
-
-def outer(a: Any, b: Any) -> Value:
-    """``result[i, j] = a[i] * b[j]`` of all elements of ``a`` and all of ``b``."""
-    (x, y), dtype = operands_of("outer", None, a, b)
-    x, y = (reshape_to(v, (v.aval.size,)) for v in (x, y))
-    sizes: dict[Hashable, int] = {0: x.aval.size, 1: y.aval.size}
-    return finish(contract((x, y), ((0,), (1,)), (0, 1), sizes), dtype)
-
-
-def conjugated(x: Value) -> Value:
-    """The complex conjugate; the value itself if it is real."""
-    return conj.bind(x) if dtypes.is_complex(x.aval.dtype) else x
-
-
-def vdot(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any = None) -> Value:
-    """The inner product of all elements, the first operand's conjugated.
-
-    Raises:
-      ShapeError: if the numbers of elements differ.
-    """
-    (x, y), dtype = operands_of("vdot", preferred_element_type, a, b, precision=precision)
-    x, y = (reshape_to(v, (v.aval.size,)) for v in (conjugated(x), y))
-    return finish(_axes_product("vdot", x, y, (0,), (0,)), dtype)
-
-
-def vecdot(
-    x1: Any,
-    x2: Any,
-    /,
-    *,
-    axis: int = -1,
-    precision: Any = None,
-    preferred_element_type: Any = None,
-) -> Value:
-    """Inner products along an axis, the first operand's elements conjugated; others broadcast.
-
-    Raises:
-      ShapeError: if the sizes along the axis differ, or the other axes do not broadcast.
-    """
-    (x, y), dtype = operands_of("vecdot", preferred_element_type, x1, x2, precision=precision)
-    _refuse_scalars("vecdot", x, y)
-    if axis != -1:
-        x, y = (moveaxis(v, one_axis("vecdot", axis, v.aval.ndim), -1) for v in (x, y))
-    return finish(_batched("vecdot", conjugated(x), y, ("k",), ("k",)), dtype)
-
-
-def matvec(x1: Any, x2: Any, /) -> Value:
-    """Products of matrices and vectors: ``(…, m, k)`` and ``(…, k)`` give ``(…, m)``.
-
-    Raises:
-      ShapeError: if the contracted sizes differ, or the batches do not broadcast.
-    """
-    (x, y), dtype = operands_of("matvec", None, x1, x2)
-    _refuse_scalars("matvec", x, y, ndim=(2, 1))
-    return finish(_batched("matvec", x, y, ("m", "k"), ("k",)), dtype)
-
-
-def vecmat(x1: Any, x2: Any, /) -> Value:
-    """Products of conjugated vectors and matrices: ``(…, k)`` and ``(…, k, n)`` give ``(…, n)``.
-
-    Raises:
-      ShapeError: if the contracted sizes differ, or the batches do not broadcast.
-    """
-    (x, y), dtype = operands_of("vecmat", None, x1, x2)
-    _refuse_scalars("vecmat", x, y, ndim=(1, 2))
-    return finish(_batched("vecmat", conjugated(x), y, ("k",), ("k", "n")), dtype)

@@ -373,21 +373,6 @@ def checked_shape(name: str, shape: Shape) -> tuple[int, ...]:
     return known
 
 
-def fromiter(*args: Any, **kwargs: Any) -> Value:
-    """An array of the items of an iterable; arguments as ``numpy.fromiter``."""
-    return array(np.fromiter(*args, **kwargs))
-
-
-def frombuffer(buffer: Any, dtype: Any = float, count: int = -1, offset: int = 0) -> Value:
-    """An array of the bytes of a buffer; arguments as ``numpy.frombuffer``."""
-    return array(np.frombuffer(buffer, dtypes.as_dtype(dtype), count, offset))
-
-
-def fromstring(string: str, dtype: Any = float, count: int = -1, *, sep: str) -> Value:
-    """An array of the numbers in a text; arguments as ``numpy.fromstring``."""
-    return array(np.fromstring(string, dtypes.as_dtype(dtype), count, sep=sep))
-
-
 def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Value:
     """An array in the memory of another library's array, by the DLPack protocol.
 

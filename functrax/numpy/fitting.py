@@ -21,7 +21,7 @@ from functrax.core.tracing.primitive import Value
 from functrax.core.types import dtypes
 from functrax.numpy import reductions
 from functrax.numpy.axes import integer
-from functrax.numpy.contraction import dot, outer
+from functrax.numpy.contraction import dot
 from functrax.numpy.filling import eye, zeros
 from functrax.numpy.joining import concatenate
 from functrax.numpy.logic import conj, real, where
@@ -33,6 +33,7 @@ from functrax.numpy.selecting import trim_zeros
 from functrax.numpy.shaping import reshape_to, slice_axis, transpose
 from functrax.numpy.sorting import argsort
 from functrax.numpy.ufuncs import absolute
+from functrax.numpy.vector_products import outer
 
 __all__ = ["polyfit", "roots"]
 

@@ -13,9 +13,10 @@ from functrax.numpy.axes import many_axes
 from functrax.numpy.creation import asarray
 from functrax.numpy.factoring import svdvals
 from functrax.numpy.logic import where
+from functrax.numpy.powers import power, square
 from functrax.numpy.reductions import max as max_, min as min_, sum as sum_
 from functrax.numpy.shaping import expand_dims, moveaxis
-from functrax.numpy.ufuncs import absolute, power, square
+from functrax.numpy.ufuncs import absolute
 
 __all__ = ["matrix_norm", "norm", "vector_norm"]
 

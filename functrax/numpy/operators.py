@@ -21,7 +21,7 @@ from functrax.core.boundaries.tracebacks import as_boundary
 from functrax.core.errors.typed import DTypeError
 from functrax.core.tracing.primitive import registry
 from functrax.core.types import dtypes
-from functrax.numpy import logic, rounding, ufuncs
+from functrax.numpy import logic, powers, rounding, ufuncs
 from functrax.numpy.creation import astype
 from functrax.numpy.filling import full
 
@@ -95,20 +95,20 @@ COMPARISONS: Mapping[str, tuple[str, Callable[[Any, Any], Any]]] = {
 
 
 #: Of other bases integer exponents are looked at.
-_power_of_inexact = with_recipe(ufuncs.power)
+_power_of_inexact = with_recipe(powers.power)
 
 
 def _power(self: Any, other: Any, modulus: None = None) -> Any:
     if isinstance(other, _TAKEN) or hasattr(other, "__jax_array__"):
         if self.aval.dtype in dtypes.INEXACT:
             return _power_of_inexact(self, other)
-        return ufuncs.power(self, other)
+        return powers.power(self, other)
     return _not_taken("**", self, other)
 
 
 def _reflected_power(self: Any, other: Any, modulus: None = None) -> Any:
     if isinstance(other, _TAKEN) or hasattr(other, "__jax_array__"):
-        return (_power_of_inexact if type(other) is float else ufuncs.power)(other, self)
+        return (_power_of_inexact if type(other) is float else powers.power)(other, self)
     return _not_taken("**", other, self)
 
 

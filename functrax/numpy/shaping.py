@@ -1,4 +1,4 @@
-"""The same elements in another arrangement: reshape, transpose, broadcast, flip.
+"""The same elements in another arrangement: reshape, transpose, broadcast.
 
 Arrays enter and leave; every function is one or a few of the reindex primitives ``reshape``,
 ``transpose``, ``broadcast_in_dim``, ``rev``, ``slice`` and ``concatenate``, and none at all
@@ -20,7 +20,6 @@ from functrax.numpy.axes import (
     Shape,
     as_shape,
     complete_shape,
-    integer,
     listed,
     many_axes,
     one_axis,
@@ -29,8 +28,8 @@ from functrax.numpy.promote import broadcast_shape, broadcast_value, to_array
 
 __all__ = [
     "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_arrays", "broadcast_shapes",
-    "broadcast_to", "expand_dims", "flip", "fliplr", "flipud", "matrix_transpose", "moveaxis",
-    "permute_dims", "ravel", "reshape", "rollaxis", "rot90", "squeeze", "swapaxes",
+    "broadcast_to", "expand_dims", "matrix_transpose", "moveaxis",
+    "permute_dims", "ravel", "reshape", "rollaxis", "squeeze", "swapaxes",
     "transpose",
 ]  # fmt: skip
 
@@ -318,49 +317,7 @@ def atleast_3d(*arys: Any) -> Value | list[Value]:
     return _at_least("atleast_3d", arys, 3)
 
 
-def flip(m: Any, axis: Any = None) -> Value:
-    """Back to front along ``axis``, or along all axes."""
-    x = to_array("flip", m)
-    return reverse(x, many_axes("flip", axis, x.aval.ndim))
-
-
 def reverse(x: Value, axes: Shape) -> Value:
     """``rev``, left out where it changes nothing."""
     turned = tuple(k for k in axes if x.aval.shape[k] > 1)
     return prims.rev.bind(x, axes=turned) if turned else x
-
-
-def fliplr(m: Any) -> Value:
-    """Columns back to front."""
-    x = to_array("fliplr", m)
-    return reverse(x, (one_axis("fliplr", 1, x.aval.ndim),))
-
-
-def flipud(m: Any) -> Value:
-    """Rows back to front."""
-    x = to_array("flipud", m)
-    return reverse(x, (one_axis("flipud", 0, x.aval.ndim),))
-
-
-def rot90(m: Any, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Value:
-    """Turned by ``k`` quarters, from the first of ``axes`` towards the second."""
-    x = to_array("rot90", m)
-    turns = integer("rot90", "k", k) % 4
-    if x.aval.ndim < 2:
-        raise ShapeError(
-            "rot90 requires its first argument to have ndim at least two, but got first argument "
-            f"of shape {x.aval.shape}",
-            got=x.aval.str_short(),
-            fix="an array of two axes or more",
-        )
-    pair = many_axes("rot90", axes, x.aval.ndim, "axes")
-    if len(pair) != 2:
-        raise ArgumentError("rot90: turns in a plane of two axes", got=f"axes {axes}", fix="(0, 1)")
-    first, second = pair
-    if turns == 0:
-        return x
-    if turns == 2:
-        return reverse(x, (first, second))
-    if turns == 1:
-        return swapaxes(reverse(x, (second,)), first, second)
-    return reverse(swapaxes(x, first, second), (second,))

@@ -21,6 +21,7 @@ from functrax.numpy.contraction import matmul
 from functrax.numpy.factoring import matrices_of, svd, svdvals
 from functrax.numpy.logic import where
 from functrax.numpy.norms import norm
+from functrax.numpy.powers import square
 from functrax.numpy.promote import (
     broadcast_shape,
     broadcast_value,
@@ -30,7 +31,7 @@ from functrax.numpy.promote import (
 )
 from functrax.numpy.reductions import max as max_, sum as sum_
 from functrax.numpy.shaping import moveaxis, reshape
-from functrax.numpy.ufuncs import absolute, square
+from functrax.numpy.ufuncs import absolute
 from functrax.transforms.user_rules.custom_jvp import custom_jvp
 
 __all__ = [

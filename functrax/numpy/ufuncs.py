@@ -1,33 +1,28 @@
-"""Elementwise arithmetic: sums, products, quotients, remainders, absolute values, powers, extrema.
+"""Elementwise arithmetic: sums, products, quotients, remainders, absolute values, extrema.
 
 Operands are promoted and broadcast (``promote.py``) and given to primitives; functions that are
-one primitive are made by ``elementwise.py``.  Analytic functions are in ``analytic.py``,
-comparisons and logic in ``logic.py``, rounding in ``rounding.py``.
+one primitive are made by ``elementwise.py``.  Powers are in ``powers.py``, analytic functions in
+``analytic.py``, comparisons and logic in ``logic.py``, rounding in ``rounding.py``.
 
 Start at :func:`add`.
 """
 
 from __future__ import annotations
 
-import operator
 from typing import Any
 
-from functrax.core.arrays.array import ConcreteArray
 from functrax.core.errors.typed import DTypeError
 from functrax.core.ir.jaxpr import Literal
 from functrax.core.prims import arithmetic as prims, comparisons as compare
-from functrax.core.prims.bitwise import shift_right_logical
 from functrax.core.prims.convert import imag, real
-from functrax.core.prims.powers import integer_pow, pow_, sqrt, square as square_p
+from functrax.core.prims.powers import sqrt
 from functrax.core.tracing.primitive import Value, like
 from functrax.core.types import dtypes
 from functrax.numpy.elementwise import binary, unary
 from functrax.numpy.promote import (
     as_weak_as,
-    broadcast_values,
     inexact,
     numeric,
-    operand,
     promote_args,
     promote_dtypes,
     promote_pair,
@@ -227,106 +222,6 @@ def divmod(x1: Any, x2: Any, /) -> tuple[Value, Value]:
     return result(quotient), result(rest)
 
 
-def power(x1: Any, x2: Any, /) -> Value:
-    """``x1 ** x2``.
-
-    A known integer exponent is computed by multiplications, and is differentiable at 0.
-
-    Args:
-      x1: an array or a scalar.
-      x2: another, of a shape that broadcasts with it.
-
-    Raises:
-      DTypeError: for an integer to a known negative power, and for lists.
-
-    >>> import functrax.numpy as jnp
-    >>> jnp.power(jnp.array([1.0, 2.0, 3.0]), 2)
-    Array([1., 4., 9.], dtype=float32)
-    """
-    exponent = _known_integer(x1, x2)
-    if exponent is not None:
-        (x,) = promote_dtypes("power", x1, kind=numeric)
-        return result(_integer_power(x, exponent))
-    base, raised = operand("power", 0, x1), operand("power", 1, x2)
-    x, y = promote_pair("power", base, raised, numeric)
-    if x.aval.dtype in dtypes.INTEGER:
-        return result(_integers_to_integers(x, y))
-    if _is_integer_array(raised) and _is_inexact_array(base):
-        x, y = broadcast_values("power", base, raised)
-    return result(pow_.bind(x, y))
-
-
-pow = power
-
-
-def _known_integer(base: Any, x: Any) -> int | None:
-    """The exponent ``x``, if it is a known integer.
-
-    An array is one for integer bases alone, where a negative exponent is an error.  For others it
-    is not looked at: a number that changes from call to call, as a step's does, would make each
-    call another program.
-    """
-    kind = type(x)
-    if kind is int or kind is bool:
-        return int(x)
-    if kind is float or (kind is ConcreteArray and (x.aval.shape or x.aval.dtype.kind not in "iu")):
-        return None
-    if kind is ConcreteArray and (type(base) is float or _is_inexact_array(base)):
-        return None
-    if isinstance(x, (ConcreteArray, int)) or (hasattr(x, "dtype") and not hasattr(x, "aval")):
-        try:
-            return operator.index(x)
-        except TypeError:
-            return None
-    return None
-
-
-def _is_integer_array(x: Any) -> bool:
-    return hasattr(x, "aval") and x.aval.dtype in dtypes.INTEGER
-
-
-def _is_inexact_array(x: Any) -> bool:
-    return hasattr(x, "aval") and x.aval.dtype in dtypes.INEXACT
-
-
-def _integer_power(x: Value, exponent: int) -> Value:
-    if exponent < 0 and x.aval.dtype in dtypes.INTEGER:
-        raise DTypeError(
-            "power: integers cannot be raised to negative powers",
-            got=f"{x.aval.str_short()} to the power {exponent}",
-            fix="functrax.numpy.float_power, or x.astype(float) first",
-        )
-    return integer_pow.bind(x, y=exponent)
-
-
-def _integers_to_integers(x: Value, y: Value) -> Value:
-    """Binary exponentiation; six bits, for beyond 2**63 any base but 0 and ±1 overflows."""
-    zero, one = like_weak(y, 0), like_weak(y, 1)
-    starts_at_zero = compare.and_.bind(compare.eq.bind(x, zero), compare.ne.bind(y, zero))
-    power_ = prims.select_n.bind(starts_at_zero, one, zero)
-    for _ in range(6):
-        odd = compare.ne.bind(compare.and_.bind(y, one), zero)
-        power_ = prims.select_n.bind(odd, power_, prims.mul.bind(power_, x))
-        x = prims.mul.bind(x, x)
-        y = shift_right_logical.bind(y, one)
-    return power_
-
-
-def float_power(x1: Any, x2: Any, /) -> Value:
-    """``x1 ** x2`` in floating point, whatever the operands' dtypes."""
-    x, y = promote_pair("float_power", x1, x2, inexact)
-    return result(pow_.bind(x, y))
-
-
-square = unary("square", square_p, "``x * x``.", numeric)
-
-
-def reciprocal(x: Any, /) -> Value:
-    """``1 / x``, in floating point."""
-    (v,) = promote_dtypes("reciprocal", x, kind=inexact)
-    return result(integer_pow.bind(v, y=-1))
-
-
 def maximum(x1: Any, x2: Any, /) -> Value:
     """The larger of each pair; NaN wins, and ties share the derivative.
 
@@ -410,41 +305,3 @@ def hypot(x1: Any, x2: Any, /) -> Value:
     root = sqrt.bind(prims.add.bind(one, prims.mul.bind(ratio, ratio)))
     length = prims.select_n.bind(at_zero, prims.mul.bind(large, root), zero)
     return result(prims.select_n.bind(infinite, length, infinity))
-
-
-def gcd(x1: Any, x2: Any) -> Value:
-    """The greatest common divisor of integers, never negative; ``gcd(0, 0)`` is 0.
-
-    Raises:
-      DTypeError: if an operand is not an integer.
-    """
-    x, y = promote_args("gcd", x1, x2)
-    return result(_gcd("gcd", x, y))
-
-
-def _gcd(name: str, x: Value, y: Value) -> Value:
-    dtype = x.aval.dtype
-    if dtype not in dtypes.INTEGER:
-        raise DTypeError(f"{name}: takes integers", got=x.aval.str_short(), fix="x.astype(int)")
-    a, b = absolute(x), absolute(y)
-    # Euclid's algorithm needs the most steps for Fibonacci numbers: 1.44 for each bit.
-    for _ in range(-(-144 * dtypes.itemsize_bits(dtype) // 100)):
-        zero, one = like_weak(b, 0), like_weak(b, 1)
-        done = compare.eq.bind(b, zero)
-        rest = prims.rem.bind(a, prims.select_n.bind(done, b, one))
-        a, b = prims.select_n.bind(done, b, a), prims.select_n.bind(done, rest, zero)
-    return absolute(a)  # the absolute value of the least integer was negative
-
-
-def lcm(x1: Any, x2: Any) -> Value:
-    """The least common multiple of integers, never negative; 0 if one of them is 0.
-
-    Raises:
-      DTypeError: if an operand is not an integer.
-    """
-    x, y = promote_args("lcm", x1, x2)
-    divisor = _gcd("lcm", x, y)
-    zero, one = like_weak(divisor, 0), like_weak(divisor, 1)
-    none = compare.eq.bind(divisor, zero)
-    parts = prims.div.bind(absolute(y), prims.select_n.bind(none, divisor, one))
-    return result(prims.select_n.bind(none, prims.mul.bind(absolute(x), parts), zero))

@@ -1,0 +1,58 @@
+"""Arrays back to front, and turned: flip, fliplr, flipud, rot90.
+
+Start at :func:`flip`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from functrax.core.errors.typed import ArgumentError, ShapeError
+from functrax.core.tracing.primitive import Value
+from functrax.numpy.axes import integer, many_axes, one_axis
+from functrax.numpy.promote import to_array
+from functrax.numpy.shaping import reverse, swapaxes
+
+__all__ = ["flip", "fliplr", "flipud", "rot90"]
+
+
+def flip(m: Any, axis: Any = None) -> Value:
+    """Back to front along ``axis``, or along all axes."""
+    x = to_array("flip", m)
+    return reverse(x, many_axes("flip", axis, x.aval.ndim))
+
+
+def fliplr(m: Any) -> Value:
+    """Columns back to front."""
+    x = to_array("fliplr", m)
+    return reverse(x, (one_axis("fliplr", 1, x.aval.ndim),))
+
+
+def flipud(m: Any) -> Value:
+    """Rows back to front."""
+    x = to_array("flipud", m)
+    return reverse(x, (one_axis("flipud", 0, x.aval.ndim),))
+
+
+def rot90(m: Any, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Value:
+    """Turned by ``k`` quarters, from the first of ``axes`` towards the second."""
+    x = to_array("rot90", m)
+    turns = integer("rot90", "k", k) % 4
+    if x.aval.ndim < 2:
+        raise ShapeError(
+            "rot90 requires its first argument to have ndim at least two, but got first argument "
+            f"of shape {x.aval.shape}",
+            got=x.aval.str_short(),
+            fix="an array of two axes or more",
+        )
+    pair = many_axes("rot90", axes, x.aval.ndim, "axes")
+    if len(pair) != 2:
+        raise ArgumentError("rot90: turns in a plane of two axes", got=f"axes {axes}", fix="(0, 1)")
+    first, second = pair
+    if turns == 0:
+        return x
+    if turns == 2:
+        return reverse(x, (first, second))
+    if turns == 1:
+        return swapaxes(reverse(x, (second,)), first, second)
+    return reverse(swapaxes(x, first, second), (second,))

@@ -1,0 +1,128 @@
+"""Elementwise powers, squares and reciprocals.
+
+Start at :func:`power`.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+from functrax.core.arrays.array import ConcreteArray
+from functrax.core.errors.typed import DTypeError
+from functrax.core.prims import arithmetic as prims, comparisons as compare
+from functrax.core.prims.bitwise import shift_right_logical
+from functrax.core.prims.powers import integer_pow, pow_, square as square_p
+from functrax.core.tracing.primitive import Value
+from functrax.core.types import dtypes
+from functrax.numpy.elementwise import unary
+from functrax.numpy.promote import (
+    broadcast_values,
+    inexact,
+    numeric,
+    operand,
+    promote_dtypes,
+    promote_pair,
+    result,
+)
+from functrax.numpy.ufuncs import like_weak
+
+
+def power(x1: Any, x2: Any, /) -> Value:
+    """``x1 ** x2``.
+
+    A known integer exponent is computed by multiplications, and is differentiable at 0.
+
+    Args:
+      x1: an array or a scalar.
+      x2: another, of a shape that broadcasts with it.
+
+    Raises:
+      DTypeError: for an integer to a known negative power, and for lists.
+
+    >>> import functrax.numpy as jnp
+    >>> jnp.power(jnp.array([1.0, 2.0, 3.0]), 2)
+    Array([1., 4., 9.], dtype=float32)
+    """
+    exponent = _known_integer(x1, x2)
+    if exponent is not None:
+        (x,) = promote_dtypes("power", x1, kind=numeric)
+        return result(_integer_power(x, exponent))
+    base, raised = operand("power", 0, x1), operand("power", 1, x2)
+    x, y = promote_pair("power", base, raised, numeric)
+    if x.aval.dtype in dtypes.INTEGER:
+        return result(_integers_to_integers(x, y))
+    if _is_integer_array(raised) and _is_inexact_array(base):
+        x, y = broadcast_values("power", base, raised)
+    return result(pow_.bind(x, y))
+
+
+pow = power
+
+
+def _known_integer(base: Any, x: Any) -> int | None:
+    """The exponent ``x``, if it is a known integer.
+
+    An array is one for integer bases alone, where a negative exponent is an error.  For others it
+    is not looked at: a number that changes from call to call, as a step's does, would make each
+    call another program.
+    """
+    kind = type(x)
+    if kind is int or kind is bool:
+        return int(x)
+    if kind is float or (kind is ConcreteArray and (x.aval.shape or x.aval.dtype.kind not in "iu")):
+        return None
+    if kind is ConcreteArray and (type(base) is float or _is_inexact_array(base)):
+        return None
+    if isinstance(x, (ConcreteArray, int)) or (hasattr(x, "dtype") and not hasattr(x, "aval")):
+        try:
+            return operator.index(x)
+        except TypeError:
+            return None
+    return None
+
+
+def _is_integer_array(x: Any) -> bool:
+    return hasattr(x, "aval") and x.aval.dtype in dtypes.INTEGER
+
+
+def _is_inexact_array(x: Any) -> bool:
+    return hasattr(x, "aval") and x.aval.dtype in dtypes.INEXACT
+
+
+def _integer_power(x: Value, exponent: int) -> Value:
+    if exponent < 0 and x.aval.dtype in dtypes.INTEGER:
+        raise DTypeError(
+            "power: integers cannot be raised to negative powers",
+            got=f"{x.aval.str_short()} to the power {exponent}",
+            fix="functrax.numpy.float_power, or x.astype(float) first",
+        )
+    return integer_pow.bind(x, y=exponent)
+
+
+def _integers_to_integers(x: Value, y: Value) -> Value:
+    """Binary exponentiation; six bits, for beyond 2**63 any base but 0 and ±1 overflows."""
+    zero, one = like_weak(y, 0), like_weak(y, 1)
+    starts_at_zero = compare.and_.bind(compare.eq.bind(x, zero), compare.ne.bind(y, zero))
+    power_ = prims.select_n.bind(starts_at_zero, one, zero)
+    for _ in range(6):
+        odd = compare.ne.bind(compare.and_.bind(y, one), zero)
+        power_ = prims.select_n.bind(odd, power_, prims.mul.bind(power_, x))
+        x = prims.mul.bind(x, x)
+        y = shift_right_logical.bind(y, one)
+    return power_
+
+
+def float_power(x1: Any, x2: Any, /) -> Value:
+    """``x1 ** x2`` in floating point, whatever the operands' dtypes."""
+    x, y = promote_pair("float_power", x1, x2, inexact)
+    return result(pow_.bind(x, y))
+
+
+square = unary("square", square_p, "``x * x``.", numeric)
+
+
+def reciprocal(x: Any, /) -> Value:
+    """``1 / x``, in floating point."""
+    (v,) = promote_dtypes("reciprocal", x, kind=inexact)
+    return result(integer_pow.bind(v, y=-1))

@@ -1,0 +1,106 @@
+"""Products with vectors: inner, outer, vdot, vecdot, matvec, vecmat.
+
+Each is one contraction (:mod:`functrax.numpy.contraction`).  Start at :func:`vecdot`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any
+
+from functrax.core.prims.convert import conj
+from functrax.core.tracing.primitive import Value
+from functrax.core.types import dtypes
+from functrax.numpy.axes import one_axis
+from functrax.numpy.contraction import (
+    axes_product,
+    batched_product,
+    contract,
+    dot,
+    finish,
+    operands_of,
+    refuse_few_axes,
+)
+from functrax.numpy.shaping import moveaxis, reshape_to
+
+__all__ = ["inner", "matvec", "outer", "vdot", "vecdot", "vecmat"]
+
+
+def inner(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any = None) -> Value:
+    """The sum of products over the last axes of both; a scalar multiplies.
+
+    Raises:
+      ShapeError: if the last sizes differ.
+    """
+    (x, y), dtype = operands_of("inner", preferred_element_type, a, b, precision=precision)
+    if x.aval.ndim == 0 or y.aval.ndim == 0:
+        return dot(x, y, preferred_element_type=preferred_element_type)
+    axes = ((x.aval.ndim - 1,), (y.aval.ndim - 1,))
+    return finish(axes_product("inner", x, y, *axes), dtype)
+
+
+def outer(a: Any, b: Any) -> Value:
+    """``result[i, j] = a[i] * b[j]`` of all elements of ``a`` and all of ``b``."""
+    (x, y), dtype = operands_of("outer", None, a, b)
+    x, y = (reshape_to(v, (v.aval.size,)) for v in (x, y))
+    sizes: dict[Hashable, int] = {0: x.aval.size, 1: y.aval.size}
+    return finish(contract((x, y), ((0,), (1,)), (0, 1), sizes), dtype)
+
+
+def conjugated(x: Value) -> Value:
+    """The complex conjugate; the value itself if it is real."""
+    return conj.bind(x) if dtypes.is_complex(x.aval.dtype) else x
+
+
+def vdot(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any = None) -> Value:
+    """The inner product of all elements, the first operand's conjugated.
+
+    Raises:
+      ShapeError: if the numbers of elements differ.
+    """
+    (x, y), dtype = operands_of("vdot", preferred_element_type, a, b, precision=precision)
+    x, y = (reshape_to(v, (v.aval.size,)) for v in (conjugated(x), y))
+    return finish(axes_product("vdot", x, y, (0,), (0,)), dtype)
+
+
+def vecdot(
+    x1: Any,
+    x2: Any,
+    /,
+    *,
+    axis: int = -1,
+    precision: Any = None,
+    preferred_element_type: Any = None,
+) -> Value:
+    """Inner products along an axis, the first operand's elements conjugated; others broadcast.
+
+    Raises:
+      ShapeError: if the sizes along the axis differ, or the other axes do not broadcast.
+    """
+    (x, y), dtype = operands_of("vecdot", preferred_element_type, x1, x2, precision=precision)
+    refuse_few_axes("vecdot", x, y)
+    if axis != -1:
+        x, y = (moveaxis(v, one_axis("vecdot", axis, v.aval.ndim), -1) for v in (x, y))
+    return finish(batched_product("vecdot", conjugated(x), y, ("k",), ("k",)), dtype)
+
+
+def matvec(x1: Any, x2: Any, /) -> Value:
+    """Products of matrices and vectors: ``(…, m, k)`` and ``(…, k)`` give ``(…, m)``.
+
+    Raises:
+      ShapeError: if the contracted sizes differ, or the batches do not broadcast.
+    """
+    (x, y), dtype = operands_of("matvec", None, x1, x2)
+    refuse_few_axes("matvec", x, y, ndim=(2, 1))
+    return finish(batched_product("matvec", x, y, ("m", "k"), ("k",)), dtype)
+
+
+def vecmat(x1: Any, x2: Any, /) -> Value:
+    """Products of conjugated vectors and matrices: ``(…, k)`` and ``(…, k, n)`` give ``(…, n)``.
+
+    Raises:
+      ShapeError: if the contracted sizes differ, or the batches do not broadcast.
+    """
+    (x, y), dtype = operands_of("vecmat", None, x1, x2)
+    refuse_few_axes("vecmat", x, y, ndim=(1, 2))
+    return finish(batched_product("vecmat", conjugated(x), y, ("k",), ("k", "n")), dtype)

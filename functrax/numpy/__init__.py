@@ -4,16 +4,15 @@ Functions take arrays, NumPy arrays and numbers, and not lists, which :func:`arr
 of.  Dtypes meet by the rules of ``functrax.core.types.promotion``; 64-bit types become 32-bit ones
 unless ``enable_x64`` is set.
 
-Elementwise functions: ``ufuncs`` (arithmetic), ``powers``, ``divisors``, ``analytic``, ``logic``,
-``rounding``, all on top of ``promote``.  Making arrays: ``creation``, ``buffers``, ``filling``,
-``ranges``.  Along axes: ``reductions``,
-``nan_reductions``, ``cumulative``, ``statistics``, ``quantiles``, ``covariance``, ``histograms``.
-Shapes and elements: ``shaping``, ``flips``, ``indexing``, ``at``, ``index_tricks``, ``packing``,
-``insertion``.  Order:
-``sorting``, ``searching``, ``uniqueness``, ``sets``, ``differences``.  Products: ``contraction``, ``vector_products``,
-``einsum``, ``convolving``, ``polynomials``, ``fitting``.  Functions of functions:
-``vectorizing``, ``universal``.  Types: ``scalar_types``, ``inquiry``.  Text: ``printing``.  What
-arrays can do by themselves (operators, methods) is installed by ``methods``.
+Elementwise functions: ``ufuncs`` (arithmetic), ``extrema``, ``powers``, ``divisors``, ``analytic``,
+``logic``, ``bits``, ``complex_parts``, ``rounding``, all on top of ``promote``. Making arrays:
+``creation``, ``buffers``, ``filling``, ``ranges``. Along axes: ``reductions``, ``nan_reductions``,
+``cumulative``, ``statistics``, ``quantiles``, ``covariance``, ``histograms``. Shapes and elements:
+``shaping``, ``flips``, ``indexing``, ``at``, ``index_tricks``, ``packing``, ``insertion``. Order:
+``sorting``, ``searching``, ``uniqueness``, ``sets``, ``differences``. Products: ``contraction``,
+``vector_products``, ``einsum``, ``convolving``, ``polynomials``, ``fitting``. Functions of
+functions: ``vectorizing``, ``universal``. Types: ``scalar_types``, ``inquiry``. Text: ``printing``.
+What arrays can do by themselves (operators, methods) is installed by ``methods``.
 
 >>> import functrax.numpy as jnp
 >>> x = jnp.arange(4.0)
@@ -75,10 +74,31 @@ from functrax.numpy.analytic import (
     tanh as tanh,
 )
 from functrax.numpy.at import At as _At
+from functrax.numpy.bits import (
+    bitwise_and as bitwise_and,
+    bitwise_count as bitwise_count,
+    bitwise_invert as bitwise_invert,
+    bitwise_left_shift as bitwise_left_shift,
+    bitwise_not as bitwise_not,
+    bitwise_or as bitwise_or,
+    bitwise_right_shift as bitwise_right_shift,
+    bitwise_xor as bitwise_xor,
+    invert as invert,
+    left_shift as left_shift,
+    right_shift as right_shift,
+)
 from functrax.numpy.buffers import (
     frombuffer as frombuffer,
     fromiter as fromiter,
     fromstring as fromstring,
+)
+from functrax.numpy.complex_parts import (
+    conj as conj,
+    conjugate as conjugate,
+    imag as imag,
+    iscomplex as iscomplex,
+    isreal as isreal,
+    real as real,
 )
 from functrax.numpy.constants import (
     e as e,
@@ -108,6 +128,12 @@ from functrax.numpy.divisors import gcd as gcd, lcm as lcm
 from functrax.numpy.einsum import (
     einsum as einsum,
     einsum_path as einsum_path,
+)
+from functrax.numpy.extrema import (
+    fmax as fmax,
+    fmin as fmin,
+    maximum as maximum,
+    minimum as minimum,
 )
 from functrax.numpy.filling import (
     empty as empty,
@@ -143,30 +169,15 @@ from functrax.numpy.joining import (
     vstack as vstack,
 )
 from functrax.numpy.logic import (
-    bitwise_and as bitwise_and,
-    bitwise_count as bitwise_count,
-    bitwise_invert as bitwise_invert,
-    bitwise_left_shift as bitwise_left_shift,
-    bitwise_not as bitwise_not,
-    bitwise_or as bitwise_or,
-    bitwise_right_shift as bitwise_right_shift,
-    bitwise_xor as bitwise_xor,
-    conj as conj,
-    conjugate as conjugate,
     equal as equal,
     greater as greater,
     greater_equal as greater_equal,
-    imag as imag,
-    invert as invert,
     isclose as isclose,
-    iscomplex as iscomplex,
     isfinite as isfinite,
     isinf as isinf,
     isnan as isnan,
     isneginf as isneginf,
     isposinf as isposinf,
-    isreal as isreal,
-    left_shift as left_shift,
     less as less,
     less_equal as less_equal,
     logical_and as logical_and,
@@ -174,8 +185,6 @@ from functrax.numpy.logic import (
     logical_or as logical_or,
     logical_xor as logical_xor,
     not_equal as not_equal,
-    real as real,
-    right_shift as right_shift,
     signbit as signbit,
     where as where,
 )
@@ -344,13 +353,9 @@ from functrax.numpy.ufuncs import (
     divmod as divmod,
     fabs as fabs,
     floor_divide as floor_divide,
-    fmax as fmax,
-    fmin as fmin,
     fmod as fmod,
     heaviside as heaviside,
     hypot as hypot,
-    maximum as maximum,
-    minimum as minimum,
     mod as mod,
     multiply as multiply,
     negative as negative,

@@ -23,26 +23,187 @@ from functrax.numpy.elementwise import binary, unary
 from functrax.numpy.promote import as_weak_as, inexact, promote_args, promote_dtypes, result
 from functrax.numpy.ufuncs import like_weak, refuse_complex
 
-exp = unary("exp", waves.exp, "``e**x``.")
-exp2 = unary("exp2", waves.exp2, "``2**x``.")
-expm1 = unary("expm1", waves.expm1, "``e**x - 1``, precise for small ``x``.")
-log = unary("log", waves.log, "The natural logarithm.")
-log1p = unary("log1p", waves.log1p, "``log(1 + x)``, precise for small ``x``.")
-sqrt = unary("sqrt", roots.sqrt, "The square root.")
-cbrt = unary("cbrt", roots.cbrt, "The cube root, real.")
-sin = unary("sin", waves.sin, "The sine.")
-cos = unary("cos", waves.cos, "The cosine.")
-tan = unary("tan", waves.tan, "The tangent.")
-arcsin = unary("arcsin", waves.asin, "The angle in [-π/2, π/2] whose sine is ``x``.")
-arccos = unary("arccos", waves.acos, "The angle in [0, π] whose cosine is ``x``.")
-arctan = unary("arctan", waves.atan, "The angle in [-π/2, π/2] whose tangent is ``x``.")
-sinh = unary("sinh", waves.sinh, "The hyperbolic sine.")
-cosh = unary("cosh", waves.cosh, "The hyperbolic cosine.")
-tanh = unary("tanh", waves.tanh, "The hyperbolic tangent.")
-arcsinh = unary("arcsinh", waves.asinh, "The inverse of the hyperbolic sine.")
-arccosh = unary("arccosh", waves.acosh, "The inverse of the hyperbolic cosine, at least 0.")
-arctanh = unary("arctanh", waves.atanh, "The inverse of the hyperbolic tangent.")
-arctan2 = binary("arctan2", waves.atan2, "The angle in [-π, π] of the point ``(x2, x1)``.", inexact)
+exp = unary(
+    "exp",
+    waves.exp,
+    "``e**x``.",
+    example="""
+>>> jnp.exp(jnp.array([0.0, 1.0]))
+Array([1.       , 2.7182817], dtype=float32)
+""",
+)
+exp2 = unary(
+    "exp2",
+    waves.exp2,
+    "``2**x``.",
+    example="""
+>>> jnp.exp2(jnp.array([-1, 3]))
+Array([0.5, 8. ], dtype=float32)
+""",
+)
+expm1 = unary(
+    "expm1",
+    waves.expm1,
+    "``e**x - 1``, precise for small ``x``.",
+    example="""
+>>> jnp.expm1(jnp.array(1e-10)), jnp.exp(jnp.array(1e-10)) - 1
+(Array(1.e-10, dtype=float32, weak_type=True), Array(0., dtype=float32, weak_type=True))
+""",
+)
+log = unary(
+    "log",
+    waves.log,
+    "The natural logarithm.",
+    example="""
+>>> jnp.log(jnp.array([1.0, 10.0, 0.0]))
+Array([0.       , 2.3025851,      -inf], dtype=float32)
+""",
+)
+log1p = unary(
+    "log1p",
+    waves.log1p,
+    "``log(1 + x)``, precise for small ``x``.",
+    example="""
+>>> jnp.log1p(jnp.array(1e-10)), jnp.log(1 + jnp.array(1e-10))
+(Array(1.e-10, dtype=float32, weak_type=True), Array(0., dtype=float32, weak_type=True))
+""",
+)
+sqrt = unary(
+    "sqrt",
+    roots.sqrt,
+    "The square root.",
+    example="""
+>>> jnp.sqrt(jnp.array([4, 2, -1]))
+Array([2.       , 1.4142135,       nan], dtype=float32)
+""",
+)
+cbrt = unary(
+    "cbrt",
+    roots.cbrt,
+    "The cube root, real.",
+    example="""
+>>> jnp.cbrt(jnp.array([27.0, -8.0]))
+Array([ 3., -2.], dtype=float32)
+""",
+)
+sin = unary(
+    "sin",
+    waves.sin,
+    "The sine.",
+    example="""
+>>> jnp.sin(jnp.array([0.0, jnp.pi / 2]))
+Array([0., 1.], dtype=float32)
+""",
+)
+cos = unary(
+    "cos",
+    waves.cos,
+    "The cosine.",
+    example="""
+>>> jnp.cos(jnp.array([0.0, jnp.pi]))
+Array([ 1., -1.], dtype=float32)
+""",
+)
+tan = unary(
+    "tan",
+    waves.tan,
+    "The tangent.",
+    example="""
+>>> jnp.tan(jnp.array([0.0, 1.0]))
+Array([0.       , 1.5574077], dtype=float32)
+""",
+)
+arcsin = unary(
+    "arcsin",
+    waves.asin,
+    "The angle in [-π/2, π/2] whose sine is ``x``.",
+    example="""
+>>> jnp.arcsin(jnp.array([0.0, 1.0, 2.0]))
+Array([0.       , 1.5707964,       nan], dtype=float32)
+""",
+)
+arccos = unary(
+    "arccos",
+    waves.acos,
+    "The angle in [0, π] whose cosine is ``x``.",
+    example="""
+>>> jnp.arccos(jnp.array([1.0, -1.0]))
+Array([0.       , 3.1415927], dtype=float32)
+""",
+)
+arctan = unary(
+    "arctan",
+    waves.atan,
+    "The angle in [-π/2, π/2] whose tangent is ``x``.",
+    example="""
+>>> jnp.arctan(jnp.array([0.0, 1.0, jnp.inf]))
+Array([0.       , 0.7853982, 1.5707964], dtype=float32)
+""",
+)
+sinh = unary(
+    "sinh",
+    waves.sinh,
+    "The hyperbolic sine.",
+    example="""
+>>> jnp.sinh(jnp.array([0.0, 1.0]))
+Array([0.       , 1.1752012], dtype=float32)
+""",
+)
+cosh = unary(
+    "cosh",
+    waves.cosh,
+    "The hyperbolic cosine.",
+    example="""
+>>> jnp.cosh(jnp.array([0.0, 1.0]))
+Array([1.       , 1.5430806], dtype=float32)
+""",
+)
+tanh = unary(
+    "tanh",
+    waves.tanh,
+    "The hyperbolic tangent.",
+    example="""
+>>> jnp.tanh(jnp.array([0.0, 1.0, 50.0]))
+Array([0.       , 0.7615942, 1.       ], dtype=float32)
+""",
+)
+arcsinh = unary(
+    "arcsinh",
+    waves.asinh,
+    "The inverse of the hyperbolic sine.",
+    example="""
+>>> jnp.arcsinh(jnp.array([0.0, 1.0]))
+Array([0.       , 0.8813736], dtype=float32)
+""",
+)
+arccosh = unary(
+    "arccosh",
+    waves.acosh,
+    "The inverse of the hyperbolic cosine, at least 0.",
+    example="""
+>>> jnp.arccosh(jnp.array([1.0, 2.0, 0.5]))
+Array([0.      , 1.316958,      nan], dtype=float32)
+""",
+)
+arctanh = unary(
+    "arctanh",
+    waves.atanh,
+    "The inverse of the hyperbolic tangent.",
+    example="""
+>>> jnp.arctanh(jnp.array([0.0, 0.5, 1.0]))
+Array([0.        , 0.54930615,        inf], dtype=float32)
+""",
+)
+arctan2 = binary(
+    "arctan2",
+    waves.atan2,
+    "The angle in [-π, π] of the point ``(x2, x1)``.",
+    inexact,
+    example="""
+>>> jnp.arctan2(jnp.array([1.0, -1.0]), jnp.array([0.0, -1.0]))
+Array([ 1.5707964, -2.3561945], dtype=float32)
+""",
+)
 acos, acosh, asin, asinh = arccos, arccosh, arcsin, arcsinh
 atan, atanh, atan2 = arctan, arctanh, arctan2
 
@@ -53,12 +214,42 @@ def _log_to_base(name: str, x: Any, base: float) -> Value:
 
 
 def log2(x: Any, /) -> Value:
-    """The logarithm to base 2."""
+    """The logarithm to base 2.
+
+    Args:
+      x: an array or a scalar; integers and booleans are computed in float32.
+
+    Returns:
+      An array of the same shape: NaN for negative real numbers, -inf for 0.
+
+    Raises:
+      DTypeError: for lists.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.log2(jnp.array([8, 1]))
+      Array([3., 0.], dtype=float32)
+    """
     return _log_to_base("log2", x, 2)
 
 
 def log10(x: Any, /) -> Value:
-    """The logarithm to base 10."""
+    """The logarithm to base 10.
+
+    Args:
+      x: an array or a scalar; integers and booleans are computed in float32.
+
+    Returns:
+      An array of the same shape: NaN for negative real numbers, -inf for 0.
+
+    Raises:
+      DTypeError: for lists.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.log10(jnp.array([100.0, 0.0]))
+      Array([  2., -inf], dtype=float32)
+    """
     return _log_to_base("log10", x, 10)
 
 
@@ -68,12 +259,42 @@ def _scaled(name: str, x: Any, factor: float) -> Value:
 
 
 def deg2rad(x: Any, /) -> Value:
-    """Degrees to radians: ``x * π / 180``."""
+    """Degrees to radians: ``x * π / 180``.
+
+    Args:
+      x: angles in degrees, an array or a scalar.
+
+    Returns:
+      Angles in radians, a floating point array of the same shape.
+
+    Raises:
+      DTypeError: for lists.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.deg2rad(jnp.array([0, 180]))
+      Array([0.       , 3.1415927], dtype=float32)
+    """
     return _scaled("deg2rad", x, math.pi / 180)
 
 
 def rad2deg(x: Any, /) -> Value:
-    """Radians to degrees: ``x * 180 / π``."""
+    """Radians to degrees: ``x * 180 / π``.
+
+    Args:
+      x: angles in radians, an array or a scalar.
+
+    Returns:
+      Angles in degrees, a floating point array of the same shape.
+
+    Raises:
+      DTypeError: for lists.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.rad2deg(jnp.array([0.0, jnp.pi]))
+      Array([  0., 180.], dtype=float32)
+    """
     return _scaled("rad2deg", x, 180 / math.pi)
 
 
@@ -86,9 +307,22 @@ def logaddexp(x1: Any, x2: Any, /) -> Value:
     Derivatives of every order are right at ``x1 == x2``, for the formula that is used there has
     no kink: ``m + log1p(exp(-d))`` with m the larger operand and d ≥ 0 the distance.
 
-    >>> import functrax.numpy as jnp
-    >>> jnp.logaddexp(jnp.array([0.0, 1000.0]), jnp.array([0.0, 1000.0]))
-    Array([6.9314718e-01, 1.0006932e+03], dtype=float32)
+    Args:
+      x1: an array or a scalar; integers become floats.
+      x2: another, of a shape that broadcasts with it.
+
+    Returns:
+      An array of the operands' broadcast shape; of complex operands, the imaginary part
+      is in [-π, π].
+
+    Raises:
+      DTypeError: for lists.
+      ShapeError: for shapes that do not broadcast.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.logaddexp(jnp.array([0.0, 1000.0]), jnp.array([0.0, 1000.0]))
+      Array([6.9314718e-01, 1.0006932e+03], dtype=float32)
     """
     x, y = promote_args("logaddexp", x1, x2, kind=inexact)
     larger, exponent = _larger_and_distance(x, y)
@@ -97,7 +331,24 @@ def logaddexp(x1: Any, x2: Any, /) -> Value:
 
 
 def logaddexp2(x1: Any, x2: Any, /) -> Value:
-    """``log2(2**x1 + 2**x2)`` without overflow."""
+    """``log2(2**x1 + 2**x2)`` without overflow.
+
+    Args:
+      x1: an array or a scalar; integers become floats.
+      x2: another, of a shape that broadcasts with it.
+
+    Returns:
+      An array of the operands' broadcast shape.
+
+    Raises:
+      DTypeError: for lists.
+      ShapeError: for shapes that do not broadcast.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.logaddexp2(jnp.array([0.0, 1000.0]), jnp.array([0.0, 1000.0]))
+      Array([1.000e+00, 1.001e+03], dtype=float32)
+    """
     x, y = promote_args("logaddexp2", x1, x2, kind=inexact)
     larger, exponent = _larger_and_distance(x, y)
     tail = waves.log1p.bind(waves.exp2.bind(exponent))
@@ -135,9 +386,19 @@ def sinc(x: Any, /) -> Value:
 
     Near 0 it is its power series in (πx)², so that derivatives of any order are right at 0.
 
-    >>> import functrax.numpy as jnp
-    >>> jnp.sinc(jnp.array([0.0, 0.5]))
-    Array([1.        , 0.63661975], dtype=float32)
+    Args:
+      x: an array or a scalar; integers become floats.
+
+    Returns:
+      An array of the same shape.
+
+    Raises:
+      DTypeError: for lists.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.sinc(jnp.array([0.0, 0.5]))
+      Array([1.        , 0.63661975], dtype=float32)
     """
     (v,) = promote_dtypes("sinc", x, kind=inexact)
     angle_ = prims.mul.bind(v, like_weak(v, math.pi))
@@ -164,7 +425,22 @@ def _sinc_series(angle_: Value) -> Value:
 
 
 def i0(x: Any, /) -> Value:
-    """The modified Bessel function of the first kind, of order 0."""
+    """The modified Bessel function of the first kind, of order 0.
+
+    Args:
+      x: a real array or a scalar; integers become floats.
+
+    Returns:
+      A floating point array of the same shape.
+
+    Raises:
+      DTypeError: for complex numbers and lists.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.i0(jnp.array([0.0, 1.0]))
+      Array([1.       , 1.2660658], dtype=float32)
+    """
     (v,) = promote_dtypes("i0", x, kind=inexact)
     refuse_complex("i0", v)
     size = prims.mul.bind(v, prims.sign.bind(v))  # whose derivative at 0 is 0, not that of abs
@@ -175,8 +451,19 @@ def angle(z: Any, deg: bool = False) -> Value:
     """The angle of complex numbers in [-π, π]; π for negative real ones.
 
     Args:
-      z: an array or a scalar.
-      deg: give degrees.
+      z: an array or a scalar, real or complex.
+      deg: give degrees in place of radians.
+
+    Returns:
+      A real array of the same shape.
+
+    Raises:
+      DTypeError: for lists.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.angle(jnp.array([1j, -1.0]), deg=True)
+      Array([ 90., 180.], dtype=float32)
     """
     (v,) = promote_dtypes("angle", z, kind=inexact)
     if v.aval.dtype in dtypes.COMPLEX:

@@ -18,8 +18,8 @@ from functrax.core.prims.mapped import reindex
 from functrax.core.prims.reduce import reduce_sum
 from functrax.core.prims.reindex import broadcast_in_dim
 from functrax.core.tracing.primitive import Value, like
+from functrax.numpy.complex_parts import conj
 from functrax.numpy.contraction import finish, operands_of
-from functrax.numpy.logic import conj
 from functrax.numpy.promote import convert, inexact
 from functrax.numpy.shaping import reverse
 

@@ -14,10 +14,11 @@ from functrax.core.prims.powers import sqrt
 from functrax.core.tracing.primitive import Value
 from functrax.core.types import dtypes
 from functrax.numpy import reductions
+from functrax.numpy.complex_parts import conj, real
 from functrax.numpy.contraction import dot
 from functrax.numpy.creation import checked_dtype
 from functrax.numpy.joining import concatenate
-from functrax.numpy.logic import conj, real, where
+from functrax.numpy.logic import where
 from functrax.numpy.promote import convert, inexact, promote_dtypes, result, to_array
 from functrax.numpy.rounding import clip
 from functrax.numpy.shaping import reshape_to, squeeze, transpose

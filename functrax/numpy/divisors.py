@@ -18,8 +18,21 @@ from functrax.numpy.ufuncs import absolute, like_weak
 def gcd(x1: Any, x2: Any) -> Value:
     """The greatest common divisor of integers, never negative; ``gcd(0, 0)`` is 0.
 
+    Args:
+      x1: an array or a scalar of integers.
+      x2: another, of a shape that broadcasts with it.
+
+    Returns:
+      An array of the operands' broadcast shape and promoted dtype.
+
     Raises:
       DTypeError: if an operand is not an integer.
+      ShapeError: for shapes that do not broadcast.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.gcd(jnp.array([12, -8, 0]), 18)
+      Array([ 6,  2, 18], dtype=int32)
     """
     x, y = promote_args("gcd", x1, x2)
     return result(_gcd("gcd", x, y))
@@ -42,8 +55,21 @@ def _gcd(name: str, x: Value, y: Value) -> Value:
 def lcm(x1: Any, x2: Any) -> Value:
     """The least common multiple of integers, never negative; 0 if one of them is 0.
 
+    Args:
+      x1: an array or a scalar of integers.
+      x2: another, of a shape that broadcasts with it.
+
+    Returns:
+      An array of the operands' broadcast shape and promoted dtype.
+
     Raises:
       DTypeError: if an operand is not an integer.
+      ShapeError: for shapes that do not broadcast.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.lcm(jnp.array([4, 0]), 6)
+      Array([12,  0], dtype=int32)
     """
     x, y = promote_args("lcm", x1, x2)
     divisor = _gcd("lcm", x, y)

@@ -6,6 +6,7 @@ primitive each; each is a closure that tries the common case (arrays of one type
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
@@ -28,10 +29,21 @@ _ARGUMENTS = {
     1: "  x: an array or a scalar.\n",
     2: "  x1: an array or a scalar.\n  x2: another, of a shape that broadcasts with it.\n",
 }
+_RETURNS = {
+    1: "  An array of the operand's shape.\n",
+    2: "  An array of the operands' broadcast shape.\n",
+}
+_RAISES = {
+    1: "  DTypeError: for lists, and for dtypes that the function does not take.\n",
+    2: "  DTypeError: for lists, and for dtypes that the function does not take.\n"
+    "  ShapeError: for shapes that do not broadcast.\n",
+}
 _COMPUTED = "    Integers and booleans are computed in float32 (64-bit integers in float64).\n"
 
 
-def unary(name: str, primitive: Primitive, summary: str, kind: Kind = inexact) -> Unary:
+def unary(
+    name: str, primitive: Primitive, summary: str, kind: Kind = inexact, *, example: str = ""
+) -> Unary:
     """A function of one operand that is one primitive.
 
     Args:
@@ -39,6 +51,7 @@ def unary(name: str, primitive: Primitive, summary: str, kind: Kind = inexact) -
       primitive: what it applies.
       summary: the first line of its documentation.
       kind: from the operand's dtype to the one in which it is computed.
+      example: a doctest, with ``functrax.numpy`` as ``jnp``.
     """
     bind = primitive.bind
     direct = dtypes.INEXACT if kind is inexact else frozenset()
@@ -48,18 +61,20 @@ def unary(name: str, primitive: Primitive, summary: str, kind: Kind = inexact) -
             return result(bind(x))
         return result(bind(*promote_dtypes(name, x, kind=kind)))
 
-    made: Unary = named(function, name, document(summary, 1, kind))
+    made: Unary = named(function, name, document(summary, 1, example, kind))
     return made
 
 
-def binary(name: str, primitive: Primitive, summary: str, kind: Kind = same) -> Binary:
+def binary(
+    name: str, primitive: Primitive, summary: str, kind: Kind = same, *, example: str = ""
+) -> Binary:
     """A function of two operands that is one primitive; arguments as :func:`unary`."""
     bind = primitive.bind
 
     def function(x1: Any, x2: Any, /) -> Value:
         return result(bind(*promote_pair(name, x1, x2, kind)))
 
-    made: Binary = named(function, name, document(summary, 2, kind))
+    made: Binary = named(function, name, document(summary, 2, example, kind))
     return made
 
 
@@ -71,12 +86,14 @@ def named(function: Any, name: str, doc: str) -> Any:
     return function
 
 
-def document(summary: str, operands: int, kind: Kind = same) -> str:
+def document(summary: str, operands: int, example: str, kind: Kind = same) -> str:
     """The documentation of an elementwise function."""
     computed = _COMPUTED if kind is inexact else ""
+    shown = ""
+    if example:
+        doctest = textwrap.indent(example.strip("\n"), "  ")
+        shown = f"\nExample:\n  >>> import functrax.numpy as jnp\n{doctest}\n"
     return (
-        f"{summary}\n\nArgs:\n{_ARGUMENTS[operands]}{computed}\nReturns:\n"
-        "  An array of the operands' broadcast shape.\n\nRaises:\n"
-        "  DTypeError: for lists, and for dtypes that the function does not take.\n"
-        "  ShapeError: for shapes that do not broadcast.\n"
+        f"{summary}\n\nArgs:\n{_ARGUMENTS[operands]}{computed}\nReturns:\n{_RETURNS[operands]}\n"
+        f"Raises:\n{_RAISES[operands]}{shown}"
     )

@@ -21,10 +21,11 @@ from functrax.core.tracing.primitive import Value
 from functrax.core.types import dtypes
 from functrax.numpy import reductions
 from functrax.numpy.axes import integer
+from functrax.numpy.complex_parts import conj, real
 from functrax.numpy.contraction import dot
 from functrax.numpy.filling import eye, zeros
 from functrax.numpy.joining import concatenate
-from functrax.numpy.logic import conj, real, where
+from functrax.numpy.logic import where
 from functrax.numpy.polynomials import vander
 from functrax.numpy.promote import convert, inexact, promote_dtypes, promoting, result, to_array
 from functrax.numpy.ranges import arange

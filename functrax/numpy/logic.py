@@ -1,7 +1,7 @@
-"""Elementwise comparisons, truth values, bits, choices, and parts of complex numbers.
+"""Elementwise comparisons, truth values and choices.
 
 Comparisons give booleans.  The ``logical_`` functions look at truth values (anything but 0 is
-true), the ``bitwise_`` functions at bits.  Start at :func:`where`.
+true), the ``bitwise_`` functions of ``bits.py`` at bits.  Start at :func:`where`.
 """
 
 from __future__ import annotations
@@ -13,42 +13,49 @@ import numpy as np
 from functrax.core.errors.typed import ArgumentError, UnavailableError
 from functrax.core.ir.jaxpr import Literal
 from functrax.core.prims import arithmetic as prims, comparisons as compare
-from functrax.core.prims.bitwise import (
-    population_count,
-    shift_left,
-    shift_right_arithmetic,
-    shift_right_logical,
-)
 from functrax.core.prims.convert import (
     bitcast_convert_type,
-    conj as conj_p,
     imag as imag_p,
     real as real_p,
 )
-from functrax.core.prims.reindex import full, zeros
+from functrax.core.prims.reindex import full
 from functrax.core.prims.rounding import is_finite
 from functrax.core.tracing.primitive import Primitive, Value, like, literal
 from functrax.core.types import dtypes
-from functrax.numpy.elementwise import Binary, binary, document, named, unary
+from functrax.numpy.elementwise import Binary, binary, document, named
+from functrax.numpy.extrema import complex_before
 from functrax.numpy.promote import (
-    as_weak_as,
     broadcast_values,
     convert,
     inexact,
-    numeric,
     promote_dtypes,
     promote_pair,
     result,
-    same,
     to_array,
 )
-from functrax.numpy.ufuncs import complex_before, refuse_complex
+from functrax.numpy.ufuncs import refuse_complex
 
-equal = binary("equal", compare.eq, "Whether ``x1 == x2``; NaN equals nothing.")
-not_equal = binary("not_equal", compare.ne, "Whether ``x1 != x2``; NaN differs from everything.")
+equal = binary(
+    "equal",
+    compare.eq,
+    "Whether ``x1 == x2``; NaN equals nothing.",
+    example="""
+>>> jnp.equal(jnp.array([1.0, jnp.nan]), jnp.array([1.0, jnp.nan]))
+Array([ True, False], dtype=bool)
+""",
+)
+not_equal = binary(
+    "not_equal",
+    compare.ne,
+    "Whether ``x1 != x2``; NaN differs from everything.",
+    example="""
+>>> jnp.not_equal(jnp.array([1.0, jnp.nan]), jnp.array([1.0, jnp.nan]))
+Array([False,  True], dtype=bool)
+""",
+)
 
 
-def _ordered(name: str, compare: Primitive, summary: str) -> Binary:
+def _ordered(name: str, compare: Primitive, summary: str, *, example: str) -> Binary:
     def function(x1: Any, x2: Any, /) -> Value:
         x, y = promote_pair(name, x1, x2)
         if x.aval.dtype in dtypes.COMPLEX:
@@ -56,14 +63,46 @@ def _ordered(name: str, compare: Primitive, summary: str) -> Binary:
         return result(compare.bind(x, y))
 
     order = "\nComplex numbers are ordered by real part, then by imaginary part."
-    made: Binary = named(function, name, document(summary + order, 2))
+    made: Binary = named(function, name, document(summary + order, 2, example))
     return made
 
 
-less = _ordered("less", compare.lt, "Whether ``x1 < x2``.")
-less_equal = _ordered("less_equal", compare.le, "Whether ``x1 <= x2``.")
-greater = _ordered("greater", compare.gt, "Whether ``x1 > x2``.")
-greater_equal = _ordered("greater_equal", compare.ge, "Whether ``x1 >= x2``.")
+less = _ordered(
+    "less",
+    compare.lt,
+    "Whether ``x1 < x2``.",
+    example="""
+>>> jnp.less(jnp.array([1, 2, 3]), 2)
+Array([ True, False, False], dtype=bool)
+""",
+)
+less_equal = _ordered(
+    "less_equal",
+    compare.le,
+    "Whether ``x1 <= x2``.",
+    example="""
+>>> jnp.less_equal(jnp.array([1, 2, 3]), 2)
+Array([ True,  True, False], dtype=bool)
+""",
+)
+greater = _ordered(
+    "greater",
+    compare.gt,
+    "Whether ``x1 > x2``.",
+    example="""
+>>> jnp.greater(jnp.array([1, 2, 3]), 2)
+Array([False, False,  True], dtype=bool)
+""",
+)
+greater_equal = _ordered(
+    "greater_equal",
+    compare.ge,
+    "Whether ``x1 >= x2``.",
+    example="""
+>>> jnp.greater_equal(jnp.array([1, 2, 3]), 2)
+Array([False,  True,  True], dtype=bool)
+""",
+)
 
 
 def truth(x: Value) -> Value:
@@ -71,67 +110,105 @@ def truth(x: Value) -> Value:
     return x if x.aval.dtype == dtypes.bool_ else compare.ne.bind(x, like(x, 0))
 
 
-def _logical(name: str, combine: Primitive, summary: str) -> Binary:
+def _logical(name: str, combine: Primitive, summary: str, *, example: str) -> Binary:
     def function(x1: Any, x2: Any, /) -> Value:
         values = [truth(promote_dtypes(name, x)[0]) for x in (x1, x2)]
         return result(combine.bind(*broadcast_values(name, *values)))
 
-    made: Binary = named(function, name, document(summary, 2))
+    made: Binary = named(function, name, document(summary, 2, example))
     return made
 
 
-logical_and = _logical("logical_and", compare.and_, "Whether both are not 0.")
-logical_or = _logical("logical_or", compare.or_, "Whether one of them is not 0.")
-logical_xor = _logical("logical_xor", compare.xor, "Whether exactly one of them is not 0.")
+logical_and = _logical(
+    "logical_and",
+    compare.and_,
+    "Whether both are not 0.",
+    example="""
+>>> jnp.logical_and(jnp.array([0, 1, 2]), True)
+Array([False,  True,  True], dtype=bool)
+""",
+)
+logical_or = _logical(
+    "logical_or",
+    compare.or_,
+    "Whether one of them is not 0.",
+    example="""
+>>> jnp.logical_or(jnp.array([0, 1, 2]), False)
+Array([False,  True,  True], dtype=bool)
+""",
+)
+logical_xor = _logical(
+    "logical_xor",
+    compare.xor,
+    "Whether exactly one of them is not 0.",
+    example="""
+>>> jnp.logical_xor(jnp.array([0, 1, 2]), True)
+Array([ True, False, False], dtype=bool)
+""",
+)
 
 
 def logical_not(x: Any, /) -> Value:
-    """Whether ``x`` is 0."""
+    """Whether ``x`` is 0.
+
+    Args:
+      x: an array or a scalar of any dtype.
+
+    Returns:
+      Booleans of the same shape.
+
+    Raises:
+      DTypeError: for lists.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.logical_not(jnp.array([0, 1, 2]))
+      Array([ True, False, False], dtype=bool)
+    """
     (v,) = promote_dtypes("logical_not", x)
     if v.aval.dtype == dtypes.bool_:
         return result(compare.not_.bind(v))
     return result(compare.eq.bind(v, like(v, 0)))
 
 
-bitwise_and = binary("bitwise_and", compare.and_, "The bits that both have.")
-bitwise_or = binary("bitwise_or", compare.or_, "The bits that one of them has.")
-bitwise_xor = binary("bitwise_xor", compare.xor, "The bits in which they differ.")
-bitwise_not = unary("bitwise_not", compare.not_, "All bits reversed; of booleans, not.", same)
-bitwise_invert = invert = bitwise_not
-left_shift = binary("left_shift", shift_left, "``x1`` shifted left by ``x2`` bits.", numeric)
-bitwise_left_shift = left_shift
-
-
-def right_shift(x1: Any, x2: Any, /) -> Value:
-    """``x1`` shifted right by ``x2`` bits, keeping the sign."""
-    x, y = promote_pair("right_shift", x1, x2, numeric)
-    signed = x.aval.dtype in dtypes.SIGNED
-    return result((shift_right_arithmetic if signed else shift_right_logical).bind(x, y))
-
-
-bitwise_right_shift = right_shift
-
-
-def bitwise_count(x: Any, /) -> Value:
-    """The number of bits that are 1 in ``|x|``, as uint8."""
-    (v,) = promote_dtypes("bitwise_count", x, kind=numeric)
-    magnitude = v if v.aval.dtype in dtypes.UNSIGNED else prims.abs_.bind(v)
-    return result(convert(population_count.bind(magnitude), dtypes.uint8))
-
-
 def isnan(x: Any, /) -> Value:
     """Whether each element is NaN; a complex number is if one of its parts is.
 
-    >>> import functrax.numpy as jnp
-    >>> jnp.isnan(jnp.array([1.0, jnp.nan]))
-    Array([False,  True], dtype=bool)
+    Args:
+      x: an array or a scalar of any dtype.
+
+    Returns:
+      Booleans of the same shape; all False for integers.
+
+    Raises:
+      DTypeError: for lists.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.isnan(jnp.array([1.0, jnp.nan]))
+      Array([False,  True], dtype=bool)
     """
     (v,) = promote_dtypes("isnan", x)
     return result(compare.ne.bind(v, v))
 
 
 def isfinite(x: Any, /) -> Value:
-    """Whether each element is neither infinite nor NaN."""
+    """Whether each element is neither infinite nor NaN.
+
+    Args:
+      x: an array or a scalar; a complex number is finite if both parts are.
+
+    Returns:
+      Booleans of the same shape; all True for integers.
+
+    Raises:
+      DTypeError: for lists.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.isfinite(jnp.array([1.0, jnp.inf, jnp.nan]))
+      Array([ True, False, False], dtype=bool)
+    """
     (v,) = promote_dtypes("isfinite", x)
     if v.aval.dtype in dtypes.FLOATING:
         return result(is_finite.bind(v))
@@ -142,7 +219,22 @@ def isfinite(x: Any, /) -> Value:
 
 
 def isinf(x: Any, /) -> Value:
-    """Whether each element is infinite; a complex number is if one of its parts is."""
+    """Whether each element is infinite; a complex number is if one of its parts is.
+
+    Args:
+      x: an array or a scalar of any dtype.
+
+    Returns:
+      Booleans of the same shape; all False for integers.
+
+    Raises:
+      DTypeError: for lists.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.isinf(jnp.array([1.0, -jnp.inf, jnp.nan]))
+      Array([False,  True, False], dtype=bool)
+    """
     (v,) = promote_dtypes("isinf", x)
     if v.aval.dtype in dtypes.COMPLEX:
         return result(compare.or_.bind(_is_inf(real_p.bind(v)), _is_inf(imag_p.bind(v))))
@@ -158,12 +250,46 @@ def _constant(x: Value, value: bool) -> Value:
 
 
 def isposinf(x: Any, /, out: None = None) -> Value:
-    """Whether each element is plus infinity."""
+    """Whether each element is plus infinity.
+
+    Args:
+      x: a real array or a scalar.
+      out: must be None.
+
+    Returns:
+      Booleans of the same shape.
+
+    Raises:
+      DTypeError: for complex numbers and lists.
+      UnavailableError: for ``out``.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.isposinf(jnp.array([jnp.inf, -jnp.inf]))
+      Array([ True, False], dtype=bool)
+    """
     return _is_value("isposinf", x, np.inf, out)
 
 
 def isneginf(x: Any, /, out: None = None) -> Value:
-    """Whether each element is minus infinity."""
+    """Whether each element is minus infinity.
+
+    Args:
+      x: a real array or a scalar.
+      out: must be None.
+
+    Returns:
+      Booleans of the same shape.
+
+    Raises:
+      DTypeError: for complex numbers and lists.
+      UnavailableError: for ``out``.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.isneginf(jnp.array([jnp.inf, -jnp.inf]))
+      Array([False,  True], dtype=bool)
+    """
     return _is_value("isneginf", x, -np.inf, out)
 
 
@@ -191,7 +317,22 @@ def no_out(name: str, out: Any) -> None:
 
 
 def signbit(x: Any, /) -> Value:
-    """Whether the sign bit is set: true for -0.0 and for negative numbers."""
+    """Whether the sign bit is set: true for -0.0 and for negative numbers.
+
+    Args:
+      x: a real array or a scalar.
+
+    Returns:
+      Booleans of the same shape.
+
+    Raises:
+      DTypeError: for complex numbers and lists.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.signbit(jnp.array([0.0, -0.0, -3.0]))
+      Array([False,  True,  True], dtype=bool)
+    """
     (v,) = promote_dtypes("signbit", x)
     refuse_complex("signbit", v)
     dtype = v.aval.dtype
@@ -210,41 +351,6 @@ def sign_bit(x: Value) -> Value:
     return compare.lt.bind(bits, like(bits, 0))
 
 
-def real(x: Any, /) -> Value:
-    """The real part; a real array itself."""
-    (v,) = promote_dtypes("real", x)
-    return result(as_weak_as(v, real_p.bind(v)) if v.aval.dtype in dtypes.COMPLEX else v)
-
-
-def imag(x: Any, /) -> Value:
-    """The imaginary part; zeros for a real array."""
-    (v,) = promote_dtypes("imag", x)
-    if v.aval.dtype not in dtypes.COMPLEX:
-        return result(zeros(v.aval))
-    return result(as_weak_as(v, imag_p.bind(v)))
-
-
-def conjugate(x: Any, /) -> Value:
-    """The complex conjugate; a real array itself."""
-    (v,) = promote_dtypes("conjugate", x)
-    return result(conj_p.bind(v) if v.aval.dtype in dtypes.COMPLEX else v)
-
-
-conj = conjugate
-
-
-def isreal(x: Any) -> Value:
-    """Whether the imaginary part of each element is 0."""
-    part = imag(x)
-    return result(compare.eq.bind(part, like(part, 0)))
-
-
-def iscomplex(x: Any) -> Value:
-    """Whether the imaginary part of each element is not 0."""
-    part = imag(x)
-    return result(compare.ne.bind(part, like(part, 0)))
-
-
 def where(
     condition: Any, x: Any = None, y: Any = None, /, *, size: Any = None, fill_value: Any = None
 ) -> Any:
@@ -253,17 +359,24 @@ def where(
     Args:
       condition: an array of booleans (of other dtypes: whether they are not 0).
       x: an array or a scalar.
-      y: another; all three broadcast.  Without them the result is ``nonzero(condition)``.
-      size: for ``nonzero``.
-      fill_value: for ``nonzero``.
+      y: another; all three broadcast.  Without both the result is ``nonzero(condition)``.
+      size: the number of positions, for ``nonzero``.
+      fill_value: the position in place of missing ones, for ``nonzero``.
 
     Returns:
-      An array of the broadcast shape; the derivative flows only to the chosen elements.
+      An array of the broadcast shape, in the dtype in which ``x`` and ``y`` meet; the derivative
+      flows only to the chosen elements.  Without ``x`` and ``y`` a tuple of positions.
 
-    >>> import functrax.numpy as jnp
-    >>> x = jnp.array([-1.0, 2.0])
-    >>> jnp.where(x > 0, x, 0)
-    Array([0., 2.], dtype=float32)
+    Raises:
+      ArgumentError: if only one of ``x`` and ``y`` is given, or ``size`` with them.
+      ShapeError: for shapes that do not broadcast.
+      ConcretizationError: without ``x`` and ``y``, for a traced condition and no ``size``.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> x = jnp.array([-1.0, 2.0])
+      >>> jnp.where(x > 0, x, 0)
+      Array([0., 2.], dtype=float32)
     """
     if x is None and y is None:
         from functrax import numpy as functions
@@ -301,6 +414,18 @@ def isclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: boo
       rtol: relative tolerance.
       atol: absolute tolerance.
       equal_nan: whether NaN is close to NaN.
+
+    Returns:
+      Booleans of the operands' broadcast shape.
+
+    Raises:
+      DTypeError: for lists.
+      ShapeError: for shapes that do not broadcast.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.isclose(jnp.array([1.0, 2.0, jnp.nan]), jnp.array([1.0 + 1e-7, 2.1, jnp.nan]))
+      Array([ True, False, False], dtype=bool)
     """
     x, y = promote_pair("isclose", a, b, inexact)
     if type(x) is Literal and type(y) is Literal:

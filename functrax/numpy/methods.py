@@ -16,8 +16,8 @@ from functrax.core.errors.typed import ShapeError
 from functrax.core.prims.convert import bitcast_convert_type
 from functrax.core.prims.reindex import reshape
 from functrax.core.types import dtypes
+from functrax.numpy.complex_parts import imag, real
 from functrax.numpy.creation import checked_dtype
-from functrax.numpy.logic import imag, real
 from functrax.numpy.operators import binary_operator, operators
 from functrax.numpy.promote import convert
 

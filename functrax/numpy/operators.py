@@ -21,7 +21,7 @@ from functrax.core.boundaries.tracebacks import as_boundary
 from functrax.core.errors.typed import DTypeError
 from functrax.core.tracing.primitive import registry
 from functrax.core.types import dtypes
-from functrax.numpy import logic, powers, rounding, ufuncs
+from functrax.numpy import bits, logic, powers, rounding, ufuncs
 from functrax.numpy.creation import astype
 from functrax.numpy.filling import full
 
@@ -65,11 +65,11 @@ ARITHMETIC: Mapping[str, tuple[str, Callable[[Any, Any], Any]]] = {
     "floordiv": ("//", ufuncs.floor_divide),
     "mod": ("%", ufuncs.remainder),
     "divmod": ("divmod", ufuncs.divmod),
-    "and": ("&", logic.bitwise_and),
-    "or": ("|", logic.bitwise_or),
-    "xor": ("^", logic.bitwise_xor),
-    "lshift": ("<<", logic.left_shift),
-    "rshift": (">>", logic.right_shift),
+    "and": ("&", bits.bitwise_and),
+    "or": ("|", bits.bitwise_or),
+    "xor": ("^", bits.bitwise_xor),
+    "lshift": ("<<", bits.left_shift),
+    "rshift": (">>", bits.right_shift),
 }
 
 
@@ -147,6 +147,6 @@ def operators() -> dict[str, Callable[..., Any]]:
     table["__neg__"] = with_recipe(as_boundary(ufuncs.negative))
     table["__pos__"] = ufuncs.positive
     table["__abs__"] = with_recipe(as_boundary(ufuncs.absolute))
-    table["__invert__"] = with_recipe(as_boundary(logic.bitwise_not))
+    table["__invert__"] = with_recipe(as_boundary(bits.bitwise_not))
     table["__round__"] = _round
     return table

@@ -37,12 +37,17 @@ def power(x1: Any, x2: Any, /) -> Value:
       x1: an array or a scalar.
       x2: another, of a shape that broadcasts with it.
 
+    Returns:
+      An array of the operands' broadcast shape and promoted dtype.
+
     Raises:
       DTypeError: for an integer to a known negative power, and for lists.
+      ShapeError: for shapes that do not broadcast.
 
-    >>> import functrax.numpy as jnp
-    >>> jnp.power(jnp.array([1.0, 2.0, 3.0]), 2)
-    Array([1., 4., 9.], dtype=float32)
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.power(jnp.array([1.0, 2.0, 3.0]), 2)
+      Array([1., 4., 9.], dtype=float32)
     """
     exponent = _known_integer(x1, x2)
     if exponent is not None:
@@ -114,15 +119,56 @@ def _integers_to_integers(x: Value, y: Value) -> Value:
 
 
 def float_power(x1: Any, x2: Any, /) -> Value:
-    """``x1 ** x2`` in floating point, whatever the operands' dtypes."""
+    """``x1 ** x2`` in floating point, whatever the operands' dtypes.
+
+    Args:
+      x1: an array or a scalar; integers become floats.
+      x2: another, of a shape that broadcasts with it.
+
+    Returns:
+      A floating point or complex array of the operands' broadcast shape.
+
+    Raises:
+      DTypeError: for lists.
+      ShapeError: for shapes that do not broadcast.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.float_power(jnp.array([2, 4]), -1)
+      Array([0.5 , 0.25], dtype=float32)
+    """
     x, y = promote_pair("float_power", x1, x2, inexact)
     return result(pow_.bind(x, y))
 
 
-square = unary("square", square_p, "``x * x``.", numeric)
+square = unary(
+    "square",
+    square_p,
+    "``x * x``.",
+    numeric,
+    example="""
+>>> jnp.square(jnp.array([-3, 4]))
+Array([ 9, 16], dtype=int32)
+""",
+)
 
 
 def reciprocal(x: Any, /) -> Value:
-    """``1 / x``, in floating point."""
+    """``1 / x``, in floating point.
+
+    Args:
+      x: an array or a scalar; integers become floats, where NumPy divides integers.
+
+    Returns:
+      A floating point or complex array of the same shape.
+
+    Raises:
+      DTypeError: for lists.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.reciprocal(jnp.array([2, 4]))
+      Array([0.5 , 0.25], dtype=float32)
+    """
     (v,) = promote_dtypes("reciprocal", x, kind=inexact)
     return result(integer_pow.bind(v, y=-1))

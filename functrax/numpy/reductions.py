@@ -20,7 +20,7 @@ from functrax.core.prims.reindex import reshape
 from functrax.core.tracing.primitive import Primitive, Value, literal
 from functrax.core.types import dtypes
 from functrax.core.types.dtypes import DType
-from functrax.numpy import logic, ufuncs
+from functrax.numpy import extrema, logic, ufuncs
 from functrax.numpy.axes import many_axes, one_axis
 from functrax.numpy.creation import asarray, checked_dtype
 from functrax.numpy.logic import choose, isnan, no_out, truth
@@ -235,7 +235,7 @@ def max(
     Array([7, 5], dtype=int32)
     """
     options = (axis, out, keepdims, initial, where)
-    return _extremum("max", prims.reduce_max, ufuncs.maximum, prims.lowest, a, options)
+    return _extremum("max", prims.reduce_max, extrema.maximum, prims.lowest, a, options)
 
 
 def min(
@@ -248,7 +248,7 @@ def min(
 ) -> Value:
     """The smallest element along axes; arguments and rules as :func:`max`."""
     options = (axis, out, keepdims, initial, where)
-    return _extremum("min", prims.reduce_min, ufuncs.minimum, prims.highest, a, options)
+    return _extremum("min", prims.reduce_min, extrema.minimum, prims.highest, a, options)
 
 
 amax, amin = max, min

@@ -29,6 +29,7 @@ from functrax.core.tracing.primitive import Value
 from functrax.core.types import dtypes
 from functrax.core.types.dtypes import DType
 from functrax.numpy.elementwise import Unary, binary, document, named
+from functrax.numpy.extrema import maximum, minimum
 from functrax.numpy.logic import choose, isinf, no_out, sign_bit
 from functrax.numpy.promote import (
     as_weak_as,
@@ -40,12 +41,12 @@ from functrax.numpy.promote import (
     result,
     to_array,
 )
-from functrax.numpy.ufuncs import like_weak, maximum, minimum, refuse_complex
+from functrax.numpy.ufuncs import like_weak, refuse_complex
 
 _TO_EVEN = int(RoundingMethod.TO_NEAREST_EVEN)
 
 
-def _rounding(name: str, to_whole: Any, summary: str) -> Unary:
+def _rounding(name: str, to_whole: Any, summary: str, *, example: str) -> Unary:
     def function(x: Any, /) -> Value:
         (v,) = promote_dtypes(name, x)
         refuse_complex(name, v)
@@ -53,7 +54,7 @@ def _rounding(name: str, to_whole: Any, summary: str) -> Unary:
             return result(v)
         return result(to_whole(v))
 
-    made: Unary = named(function, name, document(summary, 1))
+    made: Unary = named(function, name, document(summary, 1, example))
     return made
 
 
@@ -67,14 +68,61 @@ def _nearest_even(x: Value) -> Value:
     return round_.bind(x, rounding_method=_TO_EVEN)
 
 
-floor = _rounding("floor", prims.floor.bind, "The largest whole number that is not above ``x``.")
-ceil = _rounding("ceil", ceil_p.bind, "The smallest whole number that is not below ``x``.")
-trunc = _rounding("trunc", _truncate, "``x`` without its fraction.")
-fix = _rounding("fix", _truncate, "``x`` without its fraction.")
+floor = _rounding(
+    "floor",
+    prims.floor.bind,
+    "The largest whole number that is not above ``x``.",
+    example="""
+>>> jnp.floor(jnp.array([1.7, -1.2]))
+Array([ 1., -2.], dtype=float32)
+""",
+)
+ceil = _rounding(
+    "ceil",
+    ceil_p.bind,
+    "The smallest whole number that is not below ``x``.",
+    example="""
+>>> jnp.ceil(jnp.array([1.2, -1.7]))
+Array([ 2., -1.], dtype=float32)
+""",
+)
+trunc = _rounding(
+    "trunc",
+    _truncate,
+    "``x`` without its fraction.",
+    example="""
+>>> jnp.trunc(jnp.array([1.7, -1.7]))
+Array([ 1., -1.], dtype=float32)
+""",
+)
+fix = _rounding(
+    "fix",
+    _truncate,
+    "``x`` without its fraction.",
+    example="""
+>>> jnp.fix(jnp.array([1.7, -1.7]))
+Array([ 1., -1.], dtype=float32)
+""",
+)
 
 
 def rint(x: Any, /) -> Value:
-    """The nearest whole number, of two the even one; integers become floats."""
+    """The nearest whole number, of two the even one; integers become floats.
+
+    Args:
+      x: an array or a scalar; of complex numbers each part is rounded.
+
+    Returns:
+      A floating point or complex array of the same shape.
+
+    Raises:
+      DTypeError: for lists.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.rint(jnp.array([0.5, 1.5, 2.6]))
+      Array([0., 2., 3.], dtype=float32)
+    """
     (v,) = promote_dtypes("rint", x, kind=inexact)
     return result(_by_parts(v, _nearest_even))
 
@@ -94,12 +142,18 @@ def round(a: Any, decimals: int = 0, out: None = None) -> Value:
       decimals: how many digits after the point; negative ones count before it, for floats.
       out: must be None.
 
-    Raises:
-      UnavailableError: for negative ``decimals`` of integers.
+    Returns:
+      An array of the same shape and dtype.
 
-    >>> import functrax.numpy as jnp
-    >>> jnp.round(jnp.array([0.5, 1.5, 2.25])), jnp.round(jnp.array([2.346]), 2)
-    (Array([0., 2., 2.], dtype=float32), Array([2.35], dtype=float32))
+    Raises:
+      UnavailableError: for negative ``decimals`` of integers, and for ``out``.
+      DTypeError: for booleans and lists.
+      ArgumentError: if ``decimals`` is not an integer.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.round(jnp.array([0.5, 1.5, 2.25])), jnp.round(jnp.array([2.346]), 2)
+      (Array([0., 2., 2.], dtype=float32), Array([2.35], dtype=float32))
     """
     no_out("round", out)
     digits = _known_digits(decimals)
@@ -158,12 +212,18 @@ def clip(
       a_min: an older name of ``min``.
       a_max: an older name of ``max``.
 
-    Raises:
-      DTypeError: for complex numbers.
+    Returns:
+      An array of the broadcast shape; the derivative is 0 for the elements that are limited.
 
-    >>> import functrax.numpy as jnp
-    >>> jnp.clip(jnp.arange(5), 1, 3)
-    Array([1, 1, 2, 3, 3], dtype=int32)
+    Raises:
+      DTypeError: for complex numbers and lists.
+      ArgumentError: if there is no array.
+      ShapeError: for shapes that do not broadcast.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.clip(jnp.arange(5), 1, 3)
+      Array([1, 1, 2, 3, 3], dtype=int32)
     """
     given = a if arr is None else arr
     if given is None:
@@ -184,11 +244,22 @@ def nan_to_num(
     """NaN replaced by ``nan``, infinities by ``posinf`` and ``neginf``.
 
     Args:
-      x: an array or a scalar.
+      x: an array or a scalar; of complex numbers each part is looked at.
       copy: accepted for NumPy's sake.
       nan: what NaN becomes.
-      posinf: what plus infinity becomes; the largest number by default.
-      neginf: what minus infinity becomes; the smallest number by default.
+      posinf: what plus infinity becomes; the largest number of the dtype by default.
+      neginf: what minus infinity becomes; the smallest number of the dtype by default.
+
+    Returns:
+      An array of the same shape and dtype.
+
+    Raises:
+      DTypeError: for lists.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.nan_to_num(jnp.array([1.0, jnp.nan, jnp.inf]), posinf=9.0)
+      Array([1., 0., 9.], dtype=float32)
     """
     v = to_array("nan_to_num", x)
     if v.aval.dtype not in dtypes.INEXACT:
@@ -213,12 +284,36 @@ def _replace(x: Value, which: Value, value: Any) -> Value:
 
 
 nextafter = binary(
-    "nextafter", nextafter_p, "The next number after ``x1`` towards ``x2``.", inexact
+    "nextafter",
+    nextafter_p,
+    "The next number after ``x1`` towards ``x2``.",
+    inexact,
+    example="""
+>>> jnp.nextafter(jnp.array([1.0], dtype="float16"), 2)
+Array([1.001], dtype=float16)
+""",
 )
 
 
 def copysign(x1: Any, x2: Any, /) -> Value:
-    """``|x1|`` with the sign of ``x2``, that of -0.0 included."""
+    """``|x1|`` with the sign of ``x2``, that of -0.0 included.
+
+    Args:
+      x1: a real array or a scalar, whose size is taken; integers become floats.
+      x2: another, whose sign is taken, of a shape that broadcasts with it.
+
+    Returns:
+      A floating point array of the operands' broadcast shape.
+
+    Raises:
+      DTypeError: for complex numbers and lists.
+      ShapeError: for shapes that do not broadcast.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.copysign(jnp.array([1.0, -2.0]), -0.0)
+      Array([-1., -2.], dtype=float32)
+    """
     x, y = promote_args("copysign", x1, x2, kind=inexact)
     refuse_complex("copysign", x, y)
     size = prims.abs_.bind(x)
@@ -226,7 +321,22 @@ def copysign(x1: Any, x2: Any, /) -> Value:
 
 
 def spacing(x: Any, /) -> Value:
-    """The distance from ``x`` to the next number away from 0, with the sign of ``x``."""
+    """The distance from ``x`` to the next number away from 0, with the sign of ``x``.
+
+    Args:
+      x: a real array or a scalar; integers become floats.
+
+    Returns:
+      A floating point array of the same shape.
+
+    Raises:
+      DTypeError: for complex numbers and lists.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.spacing(jnp.array([1.0, 1024.0]))
+      Array([1.1920929e-07, 1.2207031e-04], dtype=float32)
+    """
     (v,) = promote_dtypes("spacing", x, kind=inexact)
     refuse_complex("spacing", v)
     infinity = like_weak(v, np.inf)
@@ -239,9 +349,21 @@ def spacing(x: Any, /) -> Value:
 def modf(x: Any, /, out: None = None) -> tuple[Value, Value]:
     """``(fraction, whole)``, both with the sign of ``x``.
 
-    >>> import functrax.numpy as jnp
-    >>> jnp.modf(jnp.array([3.5, -2.5]))
-    (Array([ 0.5, -0.5], dtype=float32), Array([ 3., -2.], dtype=float32))
+    Args:
+      x: a real array or a scalar; integers become floats.
+      out: must be None.
+
+    Returns:
+      Two floating point arrays of the shape of ``x``; the fraction of an infinity is 0.
+
+    Raises:
+      DTypeError: for complex numbers and lists.
+      UnavailableError: for ``out``.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.modf(jnp.array([3.5, -2.5]))
+      (Array([ 0.5, -0.5], dtype=float32), Array([ 3., -2.], dtype=float32))
     """
     no_out("modf", out)
     (v,) = promote_dtypes("modf", x, kind=inexact)
@@ -257,9 +379,19 @@ def frexp(x: Any, /) -> tuple[Value, Value]:
 
     The exponent is int32; 0, infinities and NaN are their own mantissas, with exponent 0.
 
-    >>> import functrax.numpy as jnp
-    >>> jnp.frexp(jnp.array([3.0, 0.0]))
-    (Array([0.75, 0.  ], dtype=float32), Array([2, 0], dtype=int32))
+    Args:
+      x: a real array or a scalar; integers become floats.
+
+    Returns:
+      The mantissas, in the dtype of ``x``, and the exponents.
+
+    Raises:
+      DTypeError: for complex numbers and lists.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.frexp(jnp.array([3.0, 0.0]))
+      (Array([0.75, 0.  ], dtype=float32), Array([2, 0], dtype=int32))
     """
     (v,) = promote_dtypes("frexp", x, kind=inexact)
     refuse_complex("frexp", v)
@@ -316,12 +448,21 @@ def _power_of_two(exponent: Value, dtype: DType) -> Value:
 def ldexp(x1: Any, x2: Any, /) -> Value:
     """``x1 * 2**x2`` for integers ``x2``.
 
-    Raises:
-      DTypeError: for complex ``x1``, and for ``x2`` that are not integers.
+    Args:
+      x1: a real array or a scalar; integers become floats.
+      x2: integers, of a shape that broadcasts with it.
 
-    >>> import functrax.numpy as jnp
-    >>> jnp.ldexp(jnp.array([0.5, 3.0]), 2)
-    Array([ 2., 12.], dtype=float32)
+    Returns:
+      A floating point array of the operands' broadcast shape.
+
+    Raises:
+      DTypeError: for complex ``x1``, for ``x2`` that are not integers, and for lists.
+      ShapeError: for shapes that do not broadcast.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.ldexp(jnp.array([0.5, 3.0]), 2)
+      Array([ 2., 12.], dtype=float32)
     """
     x = to_array("ldexp", x1)
     e = to_array("ldexp", x2, 1)

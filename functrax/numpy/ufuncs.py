@@ -1,8 +1,9 @@
-"""Elementwise arithmetic: sums, products, quotients, remainders, absolute values, extrema.
+"""Elementwise arithmetic: sums, products, quotients, remainders, absolute values.
 
 Operands are promoted and broadcast (``promote.py``) and given to primitives; functions that are
-one primitive are made by ``elementwise.py``.  Powers are in ``powers.py``, analytic functions in
-``analytic.py``, comparisons and logic in ``logic.py``, rounding in ``rounding.py``.
+one primitive are made by ``elementwise.py``.  Extrema are in ``extrema.py``, powers in
+``powers.py``, analytic functions in ``analytic.py``, comparisons and logic in ``logic.py``,
+rounding in ``rounding.py``.
 
 Start at :func:`add`.
 """
@@ -14,7 +15,6 @@ from typing import Any
 from functrax.core.errors.typed import DTypeError
 from functrax.core.ir.jaxpr import Literal
 from functrax.core.prims import arithmetic as prims, comparisons as compare
-from functrax.core.prims.convert import imag, real
 from functrax.core.prims.powers import sqrt
 from functrax.core.tracing.primitive import Value, like
 from functrax.core.types import dtypes
@@ -55,27 +55,93 @@ def add(x1: Any, x2: Any, /) -> Value:
     return result(prims.add.bind(x, y))
 
 
-subtract = binary("subtract", prims.sub, "``x1 - x2``; not of booleans.")
-multiply = binary("multiply", prims.mul, "``x1 * x2``; of booleans, whether both hold.")
-divide = binary("divide", prims.div, "``x1 / x2``, always in floating point.", inexact)
+subtract = binary(
+    "subtract",
+    prims.sub,
+    "``x1 - x2``; not of booleans.",
+    example="""
+>>> jnp.subtract(jnp.array([5, 7]), 2)
+Array([3, 5], dtype=int32)
+""",
+)
+multiply = binary(
+    "multiply",
+    prims.mul,
+    "``x1 * x2``; of booleans, whether both hold.",
+    example="""
+>>> jnp.multiply(jnp.arange(3), 2.5)
+Array([0. , 2.5, 5. ], dtype=float32, weak_type=True)
+""",
+)
+divide = binary(
+    "divide",
+    prims.div,
+    "``x1 / x2``, always in floating point.",
+    inexact,
+    example="""
+>>> jnp.divide(jnp.array([1, 2]), 4)
+Array([0.25, 0.5 ], dtype=float32)
+""",
+)
 true_divide = divide
-negative = unary("negative", prims.neg, "``-x``; not of booleans.", same)
+negative = unary(
+    "negative",
+    prims.neg,
+    "``-x``; not of booleans.",
+    same,
+    example="""
+>>> jnp.negative(jnp.array([1, -2]))
+Array([-1,  2], dtype=int32)
+""",
+)
 sign = unary(
-    "sign", prims.sign, "-1, 0 or 1, the sign of ``x``; ``x / |x|`` of complex numbers.", same
+    "sign",
+    prims.sign,
+    "-1, 0 or 1, the sign of ``x``; ``x / |x|`` of complex numbers.",
+    same,
+    example="""
+>>> jnp.sign(jnp.array([-3.0, 0.0, 5.0]))
+Array([-1.,  0.,  1.], dtype=float32)
+""",
 )
 
 
 def positive(x: Any, /) -> Value:
-    """``+x``: the array itself."""
+    """``+x``: the array itself.
+
+    Args:
+      x: an array or a scalar of any dtype.
+
+    Returns:
+      The array itself; of a scalar, an array.
+
+    Raises:
+      DTypeError: for lists.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.positive(2.5)
+      Array(2.5, dtype=float32, weak_type=True)
+    """
     return result(promote_dtypes("positive", x)[0])
 
 
 def absolute(x: Any, /) -> Value:
     """``|x|``; of complex numbers the modulus, which is real.
 
-    >>> import functrax.numpy as jnp
-    >>> jnp.abs(jnp.array([-2, 3])), jnp.abs(3 + 4j)
-    (Array([2, 3], dtype=int32), Array(5., dtype=float32, weak_type=True))
+    Args:
+      x: an array or a scalar.
+
+    Returns:
+      An array of the same shape and dtype; of complex numbers, of their parts' dtype.
+
+    Raises:
+      DTypeError: for lists.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.abs(jnp.array([-2, 3])), jnp.abs(3 + 4j)
+      (Array([2, 3], dtype=int32), Array(5., dtype=float32, weak_type=True))
     """
     (v,) = promote_dtypes("abs", x)
     if v.aval.dtype in _NEVER_NEGATIVE:
@@ -88,7 +154,22 @@ abs = absolute
 
 
 def fabs(x: Any, /) -> Value:
-    """``|x|`` of real numbers, in floating point."""
+    """``|x|`` of real numbers, in floating point.
+
+    Args:
+      x: a real array or a scalar; integers and booleans become floats.
+
+    Returns:
+      A floating point array of the same shape.
+
+    Raises:
+      DTypeError: for complex numbers and lists.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.fabs(jnp.array([-2, 3]))
+      Array([2., 3.], dtype=float32)
+    """
     (v,) = promote_dtypes("fabs", x, kind=inexact)
     return result(prims.abs_.bind(refuse_complex("fabs", v)))
 
@@ -116,13 +197,17 @@ def floor_divide(x1: Any, x2: Any, /) -> Value:
       x1: a real array or a scalar.
       x2: another, of a shape that broadcasts with it.
 
+    Returns:
+      An array of the operands' broadcast shape and promoted dtype; floats stay floats.
+
     Raises:
       DTypeError: for complex numbers and lists.
       ShapeError: for shapes that do not broadcast.
 
-    >>> import functrax.numpy as jnp
-    >>> jnp.floor_divide(jnp.array([7, -7]), 2)
-    Array([ 3, -4], dtype=int32)
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.floor_divide(jnp.array([7, -7]), 2)
+      Array([ 3, -4], dtype=int32)
     """
     x, y = promote_pair("floor_divide", x1, x2, numeric)
     refuse_complex("floor_divide", x, y)
@@ -166,9 +251,17 @@ def remainder(x1: Any, x2: Any, /) -> Value:
       x1: a real array or a scalar.
       x2: another, of a shape that broadcasts with it.
 
-    >>> import functrax.numpy as jnp
-    >>> jnp.remainder(jnp.array([7, -7]), 3)
-    Array([1, 2], dtype=int32)
+    Returns:
+      An array of the operands' broadcast shape and promoted dtype.
+
+    Raises:
+      DTypeError: for complex numbers and lists.
+      ShapeError: for shapes that do not broadcast.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.remainder(jnp.array([7, -7]), 3)
+      Array([1, 2], dtype=int32)
     """
     x, y = promote_pair("remainder", x1, x2, numeric)
     refuse_complex("remainder", x, y)
@@ -201,7 +294,24 @@ def _no_zero_integers(y: Value) -> Value:
 
 
 def fmod(x1: Any, x2: Any, /) -> Value:
-    """The remainder with the sign of ``x1``, as in C; 0 for integers modulo 0."""
+    """The remainder with the sign of ``x1``, as in C; 0 for integers modulo 0.
+
+    Args:
+      x1: a real array or a scalar.
+      x2: another, of a shape that broadcasts with it.
+
+    Returns:
+      An array of the operands' broadcast shape and promoted dtype.
+
+    Raises:
+      DTypeError: for complex numbers and lists.
+      ShapeError: for shapes that do not broadcast.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.fmod(jnp.array([7, -7]), 3)
+      Array([ 1, -1], dtype=int32)
+    """
     x, y = promote_pair("fmod", x1, x2, numeric)
     refuse_complex("fmod", x, y)
     return result(prims.rem.bind(x, _no_zero_integers(y)))
@@ -210,9 +320,21 @@ def fmod(x1: Any, x2: Any, /) -> Value:
 def divmod(x1: Any, x2: Any, /) -> tuple[Value, Value]:
     """``(x1 // x2, x1 % x2)``.
 
-    >>> import functrax.numpy as jnp
-    >>> jnp.divmod(jnp.array([7.5]), 2)
-    (Array([3.], dtype=float32), Array([1.5], dtype=float32))
+    Args:
+      x1: a real array or a scalar.
+      x2: another, of a shape that broadcasts with it.
+
+    Returns:
+      The quotients of :func:`floor_divide` and the remainders of :func:`remainder`.
+
+    Raises:
+      DTypeError: for complex numbers and lists.
+      ShapeError: for shapes that do not broadcast.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.divmod(jnp.array([7.5]), 2)
+      (Array([3.], dtype=float32), Array([1.5], dtype=float32))
     """
     x, y = promote_pair("divmod", x1, x2, numeric)
     if x.aval.dtype in dtypes.INTEGER:
@@ -222,61 +344,25 @@ def divmod(x1: Any, x2: Any, /) -> tuple[Value, Value]:
     return result(quotient), result(rest)
 
 
-def maximum(x1: Any, x2: Any, /) -> Value:
-    """The larger of each pair; NaN wins, and ties share the derivative.
-
-    Complex numbers are compared by real part, then by imaginary part.
-
-    >>> import functrax.numpy as jnp
-    >>> jnp.maximum(jnp.array([1.0, 5.0]), 3)
-    Array([3., 5.], dtype=float32)
-    """
-    x, y = promote_pair("maximum", x1, x2)
-    if x.aval.dtype in dtypes.COMPLEX:
-        return result(prims.select_n.bind(complex_before(compare.lt, y, x), y, x))
-    return result(prims.max_.bind(x, y))
-
-
-def minimum(x1: Any, x2: Any, /) -> Value:
-    """The smaller of each pair; NaN wins, and ties share the derivative.
-
-    Complex numbers are compared by real part, then by imaginary part.
-    """
-    x, y = promote_pair("minimum", x1, x2)
-    if x.aval.dtype in dtypes.COMPLEX:
-        return result(prims.select_n.bind(complex_before(compare.lt, x, y), y, x))
-    return result(prims.min_.bind(x, y))
-
-
-def complex_before(order: Any, x: Value, y: Value) -> Value:
-    """Compare complex numbers by real part, then by imaginary part."""
-    a, b = real.bind(x), real.bind(y)
-    by_imag = order.bind(imag.bind(x), imag.bind(y))
-    return prims.select_n.bind(compare.eq.bind(a, b), order.bind(a, b), by_imag)
-
-
-def fmax(x1: Any, x2: Any, /) -> Value:
-    """The larger of each pair; a number wins over NaN."""
-    x, y = promote_args("fmax", x1, x2)
-    first = compare.or_.bind(_greater(x, y), compare.ne.bind(y, y))
-    return result(prims.select_n.bind(first, y, x))
-
-
-def fmin(x1: Any, x2: Any, /) -> Value:
-    """The smaller of each pair; a number wins over NaN."""
-    x, y = promote_args("fmin", x1, x2)
-    first = compare.or_.bind(_greater(y, x), compare.ne.bind(y, y))
-    return result(prims.select_n.bind(first, y, x))
-
-
-def _greater(x: Value, y: Value) -> Value:
-    if x.aval.dtype in dtypes.COMPLEX:
-        return complex_before(compare.gt, x, y)
-    return compare.gt.bind(x, y)
-
-
 def heaviside(x1: Any, x2: Any, /) -> Value:
-    """0 where ``x1 < 0``, 1 where ``x1 > 0``, ``x2`` where it is 0, NaN where it is NaN."""
+    """0 where ``x1 < 0``, 1 where ``x1 > 0``, ``x2`` where it is 0, NaN where it is NaN.
+
+    Args:
+      x1: a real array or a scalar.
+      x2: the value at 0; it broadcasts with ``x1``.
+
+    Returns:
+      A floating point array of the operands' broadcast shape.
+
+    Raises:
+      DTypeError: for complex numbers and lists.
+      ShapeError: for shapes that do not broadcast.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.heaviside(jnp.array([-2.0, 0.0, 3.0]), 0.5)
+      Array([0. , 0.5, 1. ], dtype=float32)
+    """
     x, y = promote_args("heaviside", x1, x2, kind=inexact)
     refuse_complex("heaviside", x, y)
     zero, one = like_weak(x, 0), like_weak(x, 1)
@@ -288,9 +374,21 @@ def heaviside(x1: Any, x2: Any, /) -> Value:
 def hypot(x1: Any, x2: Any, /) -> Value:
     """``sqrt(x1**2 + x2**2)`` without overflow; the derivative at (0, 0) is 0.
 
-    >>> import functrax.numpy as jnp
-    >>> jnp.hypot(jnp.array([3e30]), jnp.array([4e30]))
-    Array([5.e+30], dtype=float32)
+    Args:
+      x1: a real array or a scalar; integers become floats.
+      x2: another, of a shape that broadcasts with it.
+
+    Returns:
+      A floating point array of the operands' broadcast shape.
+
+    Raises:
+      DTypeError: for complex numbers and lists.
+      ShapeError: for shapes that do not broadcast.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.hypot(jnp.array([3e30]), jnp.array([4e30]))
+      Array([5.e+30], dtype=float32)
     """
     x, y = promote_args("hypot", x1, x2, kind=inexact)
     refuse_complex("hypot", x, y)

@@ -14,7 +14,7 @@ from functrax.core.prims import cumulative as running, reduce as prims
 from functrax.core.prims.arithmetic import stop_gradient
 from functrax.core.tracing.primitive import Primitive, Value, literal
 from functrax.core.types import dtypes
-from functrax.numpy import analytic, logic, reductions, ufuncs
+from functrax.numpy import analytic, bits, complex_parts, logic, reductions, ufuncs
 from functrax.numpy.at import At
 from functrax.numpy.axes import many_axes
 from functrax.numpy.creation import checked_dtype
@@ -102,7 +102,7 @@ def _of_powers(function: Function, exp: Function, log: Function) -> Function:
         (x,) = promote_dtypes(name, _converted(x, dtype), kind=inexact)
         axes = many_axes(name, axis, x.aval.ndim)
         options = {"keepdims": True, "where": where}
-        largest = reductions.max(logic.real(x), axes, initial=-math.inf, **options)
+        largest = reductions.max(complex_parts.real(x), axes, initial=-math.inf, **options)
         shift = stop_gradient.bind(logic.where(logic.isfinite(largest), largest, 0))
         total = reductions.sum(exp(ufuncs.subtract(x, shift)), axes, **options)
         found = ufuncs.add(log(total), shift)
@@ -138,9 +138,9 @@ KNOWN: Final[dict[str, Ways]] = {
     "negative": Ways(),
     "maximum": Ways(reduce=_extremum(reductions.max), running=running.cummax),
     "minimum": Ways(reduce=_extremum(reductions.min), running=running.cummin),
-    "bitwise_and": Ways(reduce=_of_bits(logic.bitwise_and, prims.reduce_and, -1)),
-    "bitwise_or": Ways(reduce=_of_bits(logic.bitwise_or, prims.reduce_or, 0)),
-    "bitwise_xor": Ways(reduce=_of_bits(logic.bitwise_xor, prims.reduce_xor, 0)),
+    "bitwise_and": Ways(reduce=_of_bits(bits.bitwise_and, prims.reduce_and, -1)),
+    "bitwise_or": Ways(reduce=_of_bits(bits.bitwise_or, prims.reduce_or, 0)),
+    "bitwise_xor": Ways(reduce=_of_bits(bits.bitwise_xor, prims.reduce_xor, 0)),
     "logical_and": Ways(reduce=_of_truths(logic.logical_and, prims.reduce_and, True)),
     "logical_or": Ways(reduce=_of_truths(logic.logical_or, prims.reduce_or, False)),
     "logical_xor": Ways(reduce=_of_truths(logic.logical_xor, prims.reduce_xor, False)),

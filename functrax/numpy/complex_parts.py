@@ -1,0 +1,125 @@
+"""Real and imaginary parts, and conjugates, elementwise.
+
+Start at :func:`real`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from functrax.core.prims import comparisons as compare
+from functrax.core.prims.convert import conj as conj_p, imag as imag_p, real as real_p
+from functrax.core.prims.reindex import zeros
+from functrax.core.tracing.primitive import Value, like
+from functrax.core.types import dtypes
+from functrax.numpy.promote import as_weak_as, promote_dtypes, result
+
+
+def real(x: Any, /) -> Value:
+    """The real part; a real array itself.
+
+    Args:
+      x: an array or a scalar.
+
+    Returns:
+      A real array of the same shape.
+
+    Raises:
+      DTypeError: for lists.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.real(jnp.array([1 + 2j]))
+      Array([1.], dtype=float32)
+    """
+    (v,) = promote_dtypes("real", x)
+    return result(as_weak_as(v, real_p.bind(v)) if v.aval.dtype in dtypes.COMPLEX else v)
+
+
+def imag(x: Any, /) -> Value:
+    """The imaginary part; zeros for a real array.
+
+    Args:
+      x: an array or a scalar.
+
+    Returns:
+      A real array of the same shape.
+
+    Raises:
+      DTypeError: for lists.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.imag(jnp.array([1 + 2j])), jnp.imag(jnp.array([3.0]))
+      (Array([2.], dtype=float32), Array([0.], dtype=float32))
+    """
+    (v,) = promote_dtypes("imag", x)
+    if v.aval.dtype not in dtypes.COMPLEX:
+        return result(zeros(v.aval))
+    return result(as_weak_as(v, imag_p.bind(v)))
+
+
+def conjugate(x: Any, /) -> Value:
+    """The complex conjugate; a real array itself.
+
+    Args:
+      x: an array or a scalar.
+
+    Returns:
+      An array of the same shape and dtype.
+
+    Raises:
+      DTypeError: for lists.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.conjugate(jnp.array([1 + 2j]))
+      Array([1.-2.j], dtype=complex64)
+    """
+    (v,) = promote_dtypes("conjugate", x)
+    return result(conj_p.bind(v) if v.aval.dtype in dtypes.COMPLEX else v)
+
+
+conj = conjugate
+
+
+def isreal(x: Any) -> Value:
+    """Whether the imaginary part of each element is 0.
+
+    Args:
+      x: an array or a scalar.
+
+    Returns:
+      Booleans of the same shape; all True for a real dtype.
+
+    Raises:
+      DTypeError: for lists.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.isreal(jnp.array([1 + 2j, 3 + 0j]))
+      Array([False,  True], dtype=bool)
+    """
+    part = imag(x)
+    return result(compare.eq.bind(part, like(part, 0)))
+
+
+def iscomplex(x: Any) -> Value:
+    """Whether the imaginary part of each element is not 0.
+
+    Args:
+      x: an array or a scalar.
+
+    Returns:
+      Booleans of the same shape; all False for a real dtype.
+
+    Raises:
+      DTypeError: for lists.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.iscomplex(jnp.array([1 + 2j, 3 + 0j]))
+      Array([ True, False], dtype=bool)
+    """
+    part = imag(x)
+    return result(compare.ne.bind(part, like(part, 0)))

@@ -6,10 +6,11 @@ unless ``enable_x64`` is set.
 
 Elementwise functions: ``ufuncs`` (arithmetic), ``extrema``, ``powers``, ``divisors``, ``analytic``,
 ``logic``, ``bits``, ``complex_parts``, ``rounding``, all on top of ``promote``. Making arrays:
-``creation``, ``buffers``, ``filling``, ``ranges``. Along axes: ``reductions``, ``nan_reductions``,
-``cumulative``, ``statistics``, ``quantiles``, ``covariance``, ``histograms``. Shapes and elements:
-``shaping``, ``flips``, ``indexing``, ``at``, ``index_tricks``, ``packing``, ``insertion``. Order:
-``sorting``, ``searching``, ``uniqueness``, ``sets``, ``differences``. Products: ``contraction``,
+``creation``, ``buffers``, ``filling``, ``ranges``. Along axes: ``reductions``,
+``logical_reductions``, ``nan_reductions``, ``cumulative``, ``statistics``, ``quantiles``,
+``covariance``, ``histograms``. Shapes and elements: ``shaping``, ``broadcasting``, ``flips``,
+``indexing``, ``at``, ``index_tricks``, ``packing``, ``insertion``. Order: ``sorting``,
+``searching``, ``uniqueness``, ``sets``, ``differences``. Products: ``contraction``,
 ``vector_products``, ``einsum``, ``convolving``, ``polynomials``, ``fitting``. Functions of
 functions: ``vectorizing``, ``universal``. Types: ``scalar_types``, ``inquiry``. Text: ``printing``.
 What arrays can do by themselves (operators, methods) is installed by ``methods``.
@@ -86,6 +87,11 @@ from functrax.numpy.bits import (
     invert as invert,
     left_shift as left_shift,
     right_shift as right_shift,
+)
+from functrax.numpy.broadcasting import (
+    broadcast_arrays as broadcast_arrays,
+    broadcast_shapes as broadcast_shapes,
+    broadcast_to as broadcast_to,
 )
 from functrax.numpy.buffers import (
     frombuffer as frombuffer,
@@ -188,6 +194,13 @@ from functrax.numpy.logic import (
     signbit as signbit,
     where as where,
 )
+from functrax.numpy.logical_reductions import (
+    all as all,
+    allclose as allclose,
+    any as any,
+    array_equal as array_equal,
+    array_equiv as array_equiv,
+)
 from functrax.numpy.methods import install_all as _install_all
 from functrax.numpy.powers import (
     float_power as float_power,
@@ -209,15 +222,10 @@ from functrax.numpy.rearranging import (
     tile as tile,
 )
 from functrax.numpy.reductions import (
-    all as all,
-    allclose as allclose,
     amax as amax,
     amin as amin,
-    any as any,
     argmax as argmax,
     argmin as argmin,
-    array_equal as array_equal,
-    array_equiv as array_equiv,
     count_nonzero as count_nonzero,
     max as max,
     min as min,
@@ -302,9 +310,6 @@ from functrax.numpy.shaping import (
     atleast_1d as atleast_1d,
     atleast_2d as atleast_2d,
     atleast_3d as atleast_3d,
-    broadcast_arrays as broadcast_arrays,
-    broadcast_shapes as broadcast_shapes,
-    broadcast_to as broadcast_to,
     expand_dims as expand_dims,
     matrix_transpose as matrix_transpose,
     moveaxis as moveaxis,

@@ -153,6 +153,7 @@ def dot(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any = 
 
     Raises:
       ShapeError: if the contracted sizes differ.
+      ArgumentError: for an unknown precision.
 
     Example:
       >>> import functrax.numpy as jnp
@@ -248,8 +249,12 @@ def matmul(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any
       precision: as for :func:`dot`.
       preferred_element_type: as for :func:`dot`.
 
+    Returns:
+      An array of the broadcast batches and the two outer axes; a vector's axis is left out.
+
     Raises:
       ShapeError: for scalars, if the contracted sizes differ, or batches do not broadcast.
+      ArgumentError: for an unknown precision.
 
     Example:
       >>> import functrax.numpy as jnp
@@ -328,9 +333,17 @@ def tensordot(
       precision: as for :func:`dot`.
       preferred_element_type: as for :func:`dot`.
 
+    Returns:
+      An array of the other axes of ``a``, then those of ``b``.
+
     Raises:
       ShapeError: if the sizes of a pair differ.
       ArgumentError: if ``axes`` is neither, or the sequences differ in length.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.tensordot(jnp.ones((2, 3, 4)), jnp.ones((4, 3, 5)), axes=([1, 2], [1, 0])).shape
+      (2, 5)
     """
     (x, y), dtype = operands_of("tensordot", preferred_element_type, a, b, precision=precision)
     left, right = _paired_axes(x.aval.ndim, y.aval.ndim, axes)

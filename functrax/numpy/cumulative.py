@@ -50,28 +50,90 @@ def cumsum(a: Any, axis: Any = None, dtype: Any = None, out: None = None) -> Val
       dtype: in which to add up; that of ``a`` by default (int32 for booleans).
       out: must be None.
 
+    Returns:
+      An array of the shape of ``a``; flat if ``axis`` is None.
+
     Raises:
       AxisError: for an axis out of range.
+      UnavailableError: for ``out``.
 
-    >>> import functrax.numpy as jnp
-    >>> jnp.cumsum(jnp.array([1, 2, 3]))
-    Array([1, 3, 6], dtype=int32)
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.cumsum(jnp.array([1, 2, 3]))
+      Array([1, 3, 6], dtype=int32)
     """
     return _cumulate("cumsum", cumsum_p, a, axis, dtype, out)
 
 
 def cumprod(a: Any, axis: Any = None, dtype: Any = None, out: None = None) -> Value:
-    """The products of the first 1, 2, ... elements; arguments as :func:`cumsum`."""
+    """The products of the first 1, 2, ... elements along an axis.
+
+    Args:
+      a: an array or a scalar.
+      axis: an axis, or None for the flattened array.
+      dtype: in which to multiply; that of ``a`` by default (int32 for booleans).
+      out: must be None.
+
+    Returns:
+      An array of the shape of ``a``; flat if ``axis`` is None.
+
+    Raises:
+      AxisError: for an axis out of range.
+      UnavailableError: for ``out``.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.cumprod(jnp.array([2, 3, 4]))
+      Array([ 2,  6, 24], dtype=int32)
+    """
     return _cumulate("cumprod", cumprod_p, a, axis, dtype, out)
 
 
 def nancumsum(a: Any, axis: Any = None, dtype: Any = None, out: None = None) -> Value:
-    """:func:`cumsum` with NaN counted as 0."""
+    """:func:`cumsum` with NaN counted as 0.
+
+    Args:
+      a: an array or a scalar.
+      axis: an axis, or None for the flattened array.
+      dtype: in which to add up; that of ``a`` by default (int32 for booleans).
+      out: must be None.
+
+    Returns:
+      An array of the shape of ``a``; flat if ``axis`` is None.
+
+    Raises:
+      AxisError: for an axis out of range.
+      UnavailableError: for ``out``.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.nancumsum(jnp.array([1.0, jnp.nan, 2.0]))
+      Array([1., 1., 3.], dtype=float32)
+    """
     return cumsum(_without_nan("nancumsum", a, 0), axis, dtype, out)
 
 
 def nancumprod(a: Any, axis: Any = None, dtype: Any = None, out: None = None) -> Value:
-    """:func:`cumprod` with NaN counted as 1."""
+    """:func:`cumprod` with NaN counted as 1.
+
+    Args:
+      a: an array or a scalar.
+      axis: an axis, or None for the flattened array.
+      dtype: in which to multiply; that of ``a`` by default (int32 for booleans).
+      out: must be None.
+
+    Returns:
+      An array of the shape of ``a``; flat if ``axis`` is None.
+
+    Raises:
+      AxisError: for an axis out of range.
+      UnavailableError: for ``out``.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.nancumprod(jnp.array([3.0, jnp.nan, 2.0]))
+      Array([3., 3., 6.], dtype=float32)
+    """
     return cumprod(_without_nan("nancumprod", a, 1), axis, dtype, out)
 
 
@@ -92,6 +154,19 @@ def cumulative_sum(
       axis: an axis; may be left out if there is only one.
       dtype: in which to add up.
       include_initial: begin with 0, so that there is one more element.
+
+    Returns:
+      An array of the shape of ``x``, with one more element along the axis if the initial one is
+      included.
+
+    Raises:
+      ArgumentError: for a scalar, and without ``axis`` if there are several.
+      AxisError: for an axis out of range.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.cumulative_sum(jnp.array([1, 2, 3]), include_initial=True)
+      Array([0, 1, 3, 6], dtype=int32)
     """
     return _array_api("cumulative_sum", cumsum, 0, x, axis, dtype, include_initial)
 
@@ -99,7 +174,27 @@ def cumulative_sum(
 def cumulative_prod(
     x: Any, /, *, axis: Any = None, dtype: Any = None, include_initial: bool = False
 ) -> Value:
-    """The array API's running product; arguments as :func:`cumulative_sum`."""
+    """The array API's running product: small integers are multiplied in the default integer.
+
+    Args:
+      x: an array of at least one axis.
+      axis: an axis; may be left out if there is only one.
+      dtype: in which to multiply.
+      include_initial: begin with 1, so that there is one more element.
+
+    Returns:
+      An array of the shape of ``x``, with one more element along the axis if the initial one is
+      included.
+
+    Raises:
+      ArgumentError: for a scalar, and without ``axis`` if there are several.
+      AxisError: for an axis out of range.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.cumulative_prod(jnp.array([2, 3, 4]), include_initial=True)
+      Array([ 1,  2,  6, 24], dtype=int32)
+    """
     return _array_api("cumulative_prod", cumprod, 1, x, axis, dtype, include_initial)
 
 

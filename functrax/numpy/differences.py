@@ -18,6 +18,7 @@ from functrax.core.tracing.primitive import Value
 from functrax.core.types import dtypes
 from functrax.numpy import reductions
 from functrax.numpy.axes import integer, many_axes, one_axis
+from functrax.numpy.broadcasting import broadcast_to
 from functrax.numpy.cumulative import cumsum
 from functrax.numpy.joining import concatenate
 from functrax.numpy.logic import logical_and, where
@@ -25,7 +26,7 @@ from functrax.numpy.promote import convert, inexact, promote_dtypes, result, to_
 from functrax.numpy.rearranging import take_axis
 from functrax.numpy.rounding import clip
 from functrax.numpy.searching import searchsorted
-from functrax.numpy.shaping import broadcast_to, join, moveaxis, ravel, reshape_to, slice_axis
+from functrax.numpy.shaping import join, moveaxis, ravel, reshape_to, slice_axis
 from functrax.numpy.sorting import argsort
 from functrax.numpy.ufuncs import absolute, mod, refuse_complex
 

@@ -136,6 +136,10 @@ def einsum_path(
       For each step the positions of its operands in the list, from which they are taken, and to
       whose end the result goes; and a text with the operations of each step.
 
+    Raises:
+      ArgumentError: if the subscripts are malformed or do not fit the number of operands.
+      ShapeError: if an operand has another number of axes, or sizes of one letter differ.
+
     Example:
       >>> import functrax.numpy as jnp
       >>> x, v = jnp.ones((9, 9)), jnp.ones(9)

@@ -17,25 +17,94 @@ __all__ = ["flip", "fliplr", "flipud", "rot90"]
 
 
 def flip(m: Any, axis: Any = None) -> Value:
-    """Back to front along ``axis``, or along all axes."""
+    """Back to front along ``axis``, or along all axes.
+
+    Args:
+      m: an array.
+      axis: an axis, or several; None for all.
+
+    Returns:
+      An array of the same shape.
+
+    Raises:
+      AxisError: for an axis out of range or named twice.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.flip(jnp.array([[1, 2], [3, 4]]), axis=1)
+      Array([[2, 1],
+             [4, 3]], dtype=int32)
+    """
     x = to_array("flip", m)
     return reverse(x, many_axes("flip", axis, x.aval.ndim))
 
 
 def fliplr(m: Any) -> Value:
-    """Columns back to front."""
+    """Columns back to front.
+
+    Args:
+      m: an array of at least two axes.
+
+    Returns:
+      An array of the same shape.
+
+    Raises:
+      AxisError: if there is no second axis.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.fliplr(jnp.array([[1, 2], [3, 4]]))
+      Array([[2, 1],
+             [4, 3]], dtype=int32)
+    """
     x = to_array("fliplr", m)
     return reverse(x, (one_axis("fliplr", 1, x.aval.ndim),))
 
 
 def flipud(m: Any) -> Value:
-    """Rows back to front."""
+    """Rows back to front.
+
+    Args:
+      m: an array of at least one axis.
+
+    Returns:
+      An array of the same shape.
+
+    Raises:
+      AxisError: if there is no axis.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.flipud(jnp.array([[1, 2], [3, 4]]))
+      Array([[3, 4],
+             [1, 2]], dtype=int32)
+    """
     x = to_array("flipud", m)
     return reverse(x, (one_axis("flipud", 0, x.aval.ndim),))
 
 
 def rot90(m: Any, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Value:
-    """Turned by ``k`` quarters, from the first of ``axes`` towards the second."""
+    """Turned by ``k`` quarters, from the first of ``axes`` towards the second.
+
+    Args:
+      m: an array of at least two axes.
+      k: how many quarter turns; negative ones turn back.
+      axes: the two axes of the plane in which it turns.
+
+    Returns:
+      The turned array.
+
+    Raises:
+      ShapeError: if ``m`` has fewer than two axes.
+      ArgumentError: for another number of ``axes``.
+      AxisError: for an axis out of range or named twice.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.rot90(jnp.array([[1, 2], [3, 4]]))
+      Array([[2, 4],
+             [1, 3]], dtype=int32)
+    """
     x = to_array("rot90", m)
     turns = integer("rot90", "k", k) % 4
     if x.aval.ndim < 2:

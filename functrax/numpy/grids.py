@@ -19,6 +19,7 @@ from functrax.core.types import dtypes
 from functrax.core.types.dtypes import DType
 from functrax.core.types.promotion import check_positions, result_type
 from functrax.numpy.axes import Shape, as_shape, integer
+from functrax.numpy.broadcasting import broadcast_arrays
 from functrax.numpy.creation import checked_dtype
 from functrax.numpy.filling import ones, zeros
 from functrax.numpy.index_plan import Bounds, operand_in_range
@@ -27,7 +28,7 @@ from functrax.numpy.promote import convert, promote_args, result, to_array
 from functrax.numpy.rearranging import is_known
 from functrax.numpy.searching import nonzero
 from functrax.numpy.selecting import integers
-from functrax.numpy.shaping import broadcast_arrays, join, reshape_to
+from functrax.numpy.shaping import join, reshape_to
 
 __all__ = [
     "diag_indices", "diag_indices_from", "indices", "ix_", "mask_indices", "meshgrid", "mgrid",

@@ -25,6 +25,7 @@ from functrax.core.types import dtypes
 from functrax.core.types.aval import short_dtype_name
 from functrax.numpy.at import At
 from functrax.numpy.axes import one_axis
+from functrax.numpy.broadcasting import broadcast_to
 from functrax.numpy.filling import ones
 from functrax.numpy.index_plan import Bounds, operand_in_range
 from functrax.numpy.promote import convert, promoting, result, to_array
@@ -34,14 +35,7 @@ from functrax.numpy.rounding import clip
 from functrax.numpy.runs import MOST_RUNS
 from functrax.numpy.searching import nonzero
 from functrax.numpy.selecting import integers
-from functrax.numpy.shaping import (
-    broadcast_to,
-    join,
-    moveaxis,
-    reshape_to,
-    reverse,
-    slice_axis,
-)
+from functrax.numpy.shaping import join, moveaxis, reshape_to, reverse, slice_axis
 from functrax.numpy.sorting import argsort
 
 __all__ = ["delete", "insert"]

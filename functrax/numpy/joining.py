@@ -39,9 +39,13 @@ def concatenate(arrays: Any, axis: int | None = 0, dtype: Any = None) -> Value:
       axis: the axis along which they are joined; None joins all their elements.
       dtype: of the result; the dtype in which the arrays meet if None.
 
+    Returns:
+      An array whose size along ``axis`` is the sum of theirs.
+
     Raises:
       ArgumentError: if there is no array.
       ShapeError: if ranks or sizes differ.
+      AxisError: for an axis out of range.
 
     Example:
       >>> import functrax.numpy as jnp
@@ -92,15 +96,43 @@ def _join(name: str, values: Sequence[Value], axis: int) -> Value:
 
 
 def concat(arrays: Any, /, *, axis: int | None = 0) -> Value:
-    """:func:`concatenate` under the array API's name."""
+    """:func:`concatenate` under the array API's name.
+
+    Args:
+      arrays: a sequence of arrays, of equal sizes along all other axes.
+      axis: the axis along which they are joined; None joins all their elements.
+
+    Returns:
+      An array whose size along ``axis`` is the sum of theirs.
+
+    Raises:
+      ArgumentError: if there is no array.
+      ShapeError: if ranks or sizes differ.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.concat([jnp.zeros((2, 3)), jnp.ones((2, 1))], axis=1).shape
+      (2, 4)
+    """
     return concatenate(arrays, axis)
 
 
 def stack(arrays: Any, axis: int = 0, out: None = None, dtype: Any = None) -> Value:
     """Arrays of one shape joined along a new axis.
 
+    Args:
+      arrays: a sequence of arrays of one shape; or one array, whose rows are stacked.
+      axis: where the new axis stands in the result.
+      out: must be None.
+      dtype: of the result; the dtype in which the arrays meet if None.
+
+    Returns:
+      An array with one more axis, whose size is the number of arrays.
+
     Raises:
       ShapeError: if the shapes differ.
+      ArgumentError: if there is no array.
+      AxisError: for an axis out of range.
 
     Example:
       >>> import functrax.numpy as jnp
@@ -121,7 +153,23 @@ def stack(arrays: Any, axis: int = 0, out: None = None, dtype: Any = None) -> Va
 
 
 def unstack(x: Any, /, *, axis: int = 0) -> tuple[Value, ...]:
-    """The slices along an axis, which they do not have."""
+    """The slices along an axis, which they do not have.
+
+    Args:
+      x: an array of at least one axis.
+      axis: the axis that is taken apart.
+
+    Returns:
+      A tuple of arrays, one for each element of the axis.
+
+    Raises:
+      AxisError: for an axis out of range.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.unstack(jnp.array([[1, 2], [3, 4]]), axis=1)
+      (Array([1, 3], dtype=int32), Array([2, 4], dtype=int32))
+    """
     value = to_array("unstack", x)
     k = one_axis("unstack", axis, value.aval.ndim)
     shape = value.aval.shape
@@ -131,7 +179,25 @@ def unstack(x: Any, /, *, axis: int = 0) -> tuple[Value, ...]:
 
 
 def vstack(tup: Any, dtype: Any = None) -> Value:
-    """Joined along axis 0; vectors are rows."""
+    """Joined along axis 0; vectors are rows.
+
+    Args:
+      tup: a sequence of arrays.
+      dtype: of the result; the dtype in which the arrays meet if None.
+
+    Returns:
+      An array of at least two axes.
+
+    Raises:
+      ArgumentError: if there is no array.
+      ShapeError: if sizes along other axes differ.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.vstack([jnp.array([1, 2]), jnp.array([3, 4])])
+      Array([[1, 2],
+             [3, 4]], dtype=int32)
+    """
     values = _operands("vstack", tup, dtype)
     return _join("vstack", [_at_least_2d(x) for x in values], 0)
 
@@ -142,19 +208,70 @@ def _at_least_2d(x: Value) -> Value:
 
 
 def hstack(tup: Any, dtype: Any = None) -> Value:
-    """Joined along axis 1; vectors along their only one."""
+    """Joined along axis 1; vectors along their only one.
+
+    Args:
+      tup: a sequence of arrays; scalars are vectors of one element.
+      dtype: of the result; the dtype in which the arrays meet if None.
+
+    Returns:
+      An array of at least one axis.
+
+    Raises:
+      ArgumentError: if there is no array.
+      ShapeError: if sizes along other axes differ.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.hstack([jnp.array([1, 2]), 3])
+      Array([1, 2, 3], dtype=int32)
+    """
     values = [reshape_to(x, x.aval.shape or (1,)) for x in _operands("hstack", tup, dtype)]
     return _join("hstack", values, 0 if values[0].aval.ndim == 1 else 1)
 
 
 def dstack(tup: Any, dtype: Any = None) -> Value:
-    """Joined along axis 2; ``(n,)`` becomes ``(1, n, 1)``, ``(m, n)`` ``(m, n, 1)``."""
+    """Joined along axis 2; ``(n,)`` becomes ``(1, n, 1)``, ``(m, n)`` ``(m, n, 1)``.
+
+    Args:
+      tup: a sequence of arrays.
+      dtype: of the result; the dtype in which the arrays meet if None.
+
+    Returns:
+      An array of at least three axes.
+
+    Raises:
+      ArgumentError: if there is no array.
+      ShapeError: if sizes along other axes differ.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.dstack([jnp.zeros((2, 3)), jnp.ones((2, 3))]).shape
+      (2, 3, 2)
+    """
     values = [atleast_3d(result(x)) for x in _operands("dstack", tup, dtype)]
     return _join("dstack", values, 2)
 
 
 def column_stack(tup: Any) -> Value:
-    """Joined along axis 1; vectors are columns."""
+    """Joined along axis 1; vectors are columns.
+
+    Args:
+      tup: a sequence of arrays.
+
+    Returns:
+      An array of at least two axes.
+
+    Raises:
+      ArgumentError: if there is no array.
+      ShapeError: if sizes along other axes differ.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.column_stack([jnp.array([1, 2]), jnp.array([3, 4])])
+      Array([[1, 3],
+             [2, 4]], dtype=int32)
+    """
     values = _operands("column_stack", tup)
     columns = [x if x.aval.ndim > 1 else reshape_to(x, (x.aval.size, 1)) for x in values]
     return _join("column_stack", columns, 1)
@@ -163,8 +280,21 @@ def column_stack(tup: Any) -> Value:
 def block(arrays: Any) -> Value:
     """Arrays joined as nested lists lay them out: the innermost lists along the last axis.
 
+    Args:
+      arrays: an array, or nested lists of arrays and scalars, each in as many lists.
+
+    Returns:
+      One array.
+
     Raises:
       ArgumentError: if the lists are empty, or not equally deep.
+      ShapeError: if sizes do not fit.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.block([[jnp.ones((1, 1)), jnp.zeros((1, 2))], [jnp.zeros((1, 3))]])
+      Array([[1., 0., 0.],
+             [0., 0., 0.]], dtype=float32)
     """
     depth = _depth(arrays)
     ndim = max(depth, _most_axes(arrays))
@@ -199,12 +329,48 @@ def _block(arrays: Any, depth: int, ndim: int) -> Value:
 
 
 def append(arr: Any, values: Any, axis: int | None = None) -> Value:
-    """``values`` after ``arr``; both in row-major order if ``axis`` is None."""
+    """``values`` after ``arr``; both in row-major order if ``axis`` is None.
+
+    Args:
+      arr: an array.
+      values: another; of equal sizes along all other axes, if ``axis`` is given.
+      axis: the axis along which they are joined; None joins all their elements.
+
+    Returns:
+      A new array, in the dtype in which the two meet.
+
+    Raises:
+      ShapeError: if ranks or sizes differ.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.append(jnp.array([1, 2]), jnp.array([3]))
+      Array([1, 2, 3], dtype=int32)
+    """
     return concatenate([arr, values], axis)
 
 
 def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Value]:
-    """Parts along an axis; a number of sections need not divide the size."""
+    """Parts along an axis; a number of sections need not divide the size.
+
+    Args:
+      ary: an array of at least one axis.
+      indices_or_sections: the number of parts, the first of which are longer by one if it does not
+        divide the size; or the positions at which parts begin.
+      axis: the axis that is split.
+
+    Returns:
+      A list of arrays.
+
+    Raises:
+      ShapeError: for a number of parts below 1.
+      AxisError: for an axis out of range.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> [x.shape for x in jnp.array_split(jnp.zeros(7), 3)]
+      [(3,), (2,), (2,)]
+    """
     return _split("array_split", ary, indices_or_sections, axis)
 
 
@@ -216,8 +382,12 @@ def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Value]:
       indices_or_sections: the number of equal parts, or the positions at which parts begin.
       axis: the axis that is split.
 
+    Returns:
+      A list of arrays.
+
     Raises:
       ShapeError: if the number of parts does not divide the size.
+      AxisError: for an axis out of range.
 
     Example:
       >>> import functrax.numpy as jnp
@@ -251,16 +421,65 @@ def _split(name: str, ary: Any, where: Any, axis: int, even: bool = False) -> li
 
 
 def hsplit(ary: Any, indices_or_sections: Any) -> list[Value]:
-    """:func:`split` along axis 1, or along the only axis."""
+    """:func:`split` along axis 1, or along the only axis.
+
+    Args:
+      ary: an array of at least one axis.
+      indices_or_sections: the number of equal parts, or the positions at which parts begin.
+
+    Returns:
+      A list of arrays.
+
+    Raises:
+      ShapeError: if the number of parts does not divide the size.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> [x.shape for x in jnp.hsplit(jnp.zeros((2, 6)), 3)]
+      [(2, 2), (2, 2), (2, 2)]
+    """
     x = to_array("hsplit", ary)
     return _split("hsplit", x, indices_or_sections, min(1, x.aval.ndim - 1), even=True)
 
 
 def vsplit(ary: Any, indices_or_sections: Any) -> list[Value]:
-    """:func:`split` along axis 0."""
+    """:func:`split` along axis 0.
+
+    Args:
+      ary: an array of at least one axis.
+      indices_or_sections: the number of equal parts, or the positions at which parts begin.
+
+    Returns:
+      A list of arrays.
+
+    Raises:
+      ShapeError: if the number of parts does not divide the size.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> [x.shape for x in jnp.vsplit(jnp.zeros((4, 2)), 2)]
+      [(2, 2), (2, 2)]
+    """
     return _split("vsplit", ary, indices_or_sections, 0, even=True)
 
 
 def dsplit(ary: Any, indices_or_sections: Any) -> list[Value]:
-    """:func:`split` along axis 2."""
+    """:func:`split` along axis 2.
+
+    Args:
+      ary: an array of at least three axes.
+      indices_or_sections: the number of equal parts, or the positions at which parts begin.
+
+    Returns:
+      A list of arrays.
+
+    Raises:
+      ShapeError: if the number of parts does not divide the size.
+      AxisError: if there is no third axis.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> [x.shape for x in jnp.dsplit(jnp.zeros((1, 2, 4)), [1])]
+      [(1, 2, 1), (1, 2, 3)]
+    """
     return _split("dsplit", ary, indices_or_sections, 2, even=True)

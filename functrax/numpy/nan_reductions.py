@@ -11,7 +11,7 @@ import numpy as np
 
 from functrax.core.tracing.primitive import Value, like
 from functrax.core.types import dtypes
-from functrax.numpy import reductions, statistics
+from functrax.numpy import logical_reductions, reductions, statistics
 from functrax.numpy.logic import choose, isnan, logical_and, logical_not
 from functrax.numpy.promote import result, to_array
 from functrax.numpy.reductions import Axis
@@ -32,7 +32,29 @@ def nansum(
     a: Any, axis: Axis = None, dtype: Any = None, out: None = None, keepdims: bool = False,
     initial: Any = None, where: Any = None,
 ) -> Value:  # fmt: skip
-    """:func:`sum` of the elements that are not NaN."""
+    """:func:`sum` of the elements that are not NaN.
+
+    Args:
+      a: an array or a scalar.
+      axis: an axis, a tuple of axes, or None for all.
+      dtype: in which to add up, as for :func:`sum`.
+      out: must be None.
+      keepdims: leave the summed axes with size 1.
+      initial: a value to begin with.
+      where: which elements count; broadcasts with ``a``.
+
+    Returns:
+      An array without the summed axes; 0 where all elements are NaN.
+
+    Raises:
+      AxisError: for an axis out of range or named twice.
+      UnavailableError: for ``out``.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.nansum(jnp.array([1.0, jnp.nan, 2.0]))
+      Array(3., dtype=float32)
+    """
     x = to_array("nansum", a)
     counted = _numbers("nansum", x, where)
     return reductions.sum(x, axis, dtype, out, keepdims, initial, counted)
@@ -42,7 +64,29 @@ def nanprod(
     a: Any, axis: Axis = None, dtype: Any = None, out: None = None, keepdims: bool = False,
     initial: Any = None, where: Any = None,
 ) -> Value:  # fmt: skip
-    """:func:`prod` of the elements that are not NaN."""
+    """:func:`prod` of the elements that are not NaN.
+
+    Args:
+      a: an array or a scalar.
+      axis: an axis, a tuple of axes, or None for all.
+      dtype: in which to multiply, as for :func:`prod`.
+      out: must be None.
+      keepdims: leave the reduced axes with size 1.
+      initial: a value to begin with.
+      where: which elements count; broadcasts with ``a``.
+
+    Returns:
+      An array without the reduced axes; 1 where all elements are NaN.
+
+    Raises:
+      AxisError: for an axis out of range or named twice.
+      UnavailableError: for ``out``.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.nanprod(jnp.array([3.0, jnp.nan, 2.0]))
+      Array(6., dtype=float32)
+    """
     x = to_array("nanprod", a)
     counted = _numbers("nanprod", x, where)
     return reductions.prod(x, axis, dtype, out, keepdims, initial, counted)
@@ -52,7 +96,29 @@ def nanmax(
     a: Any, axis: Axis = None, out: None = None, keepdims: bool = False, initial: Any = None,
     where: Any = None,
 ) -> Value:  # fmt: skip
-    """:func:`max` of the elements that are not NaN; NaN where all are."""
+    """:func:`max` of the elements that are not NaN; NaN where all are.
+
+    Args:
+      a: a real array or a scalar.
+      axis: an axis, a tuple of axes, or None for all.
+      out: must be None.
+      keepdims: leave the reduced axes with size 1.
+      initial: the least value of the result; needed for empty axes and with ``where``.
+      where: which elements count; broadcasts with ``a``.
+
+    Returns:
+      An array without the reduced axes, of the dtype of ``a``.
+
+    Raises:
+      ShapeError: for an empty axis without ``initial``.
+      ArgumentError: for ``where`` without ``initial``.
+      UnavailableError: for ``out``.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.nanmax(jnp.array([1.0, jnp.nan, 2.0]))
+      Array(2., dtype=float32)
+    """
     return _extremum("nanmax", reductions.max, -np.inf, a, axis, out, keepdims, initial, where)
 
 
@@ -60,7 +126,29 @@ def nanmin(
     a: Any, axis: Axis = None, out: None = None, keepdims: bool = False, initial: Any = None,
     where: Any = None,
 ) -> Value:  # fmt: skip
-    """:func:`min` of the elements that are not NaN; NaN where all are."""
+    """:func:`min` of the elements that are not NaN; NaN where all are.
+
+    Args:
+      a: a real array or a scalar.
+      axis: an axis, a tuple of axes, or None for all.
+      out: must be None.
+      keepdims: leave the reduced axes with size 1.
+      initial: the greatest value of the result; needed for empty axes and with ``where``.
+      where: which elements count; broadcasts with ``a``.
+
+    Returns:
+      An array without the reduced axes, of the dtype of ``a``.
+
+    Raises:
+      ShapeError: for an empty axis without ``initial``.
+      ArgumentError: for ``where`` without ``initial``.
+      UnavailableError: for ``out``.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.nanmin(jnp.array([1.0, jnp.nan, 2.0]))
+      Array(1., dtype=float32)
+    """
     return _extremum("nanmin", reductions.min, np.inf, a, axis, out, keepdims, initial, where)
 
 
@@ -75,17 +163,55 @@ def _extremum(name: str, function: Any, end: float, a: Any, axis: Axis, *options
     found = function(choose(missing, like(x, worst), x), axis, out, keepdims, initial, where)
     if initial is not None:
         return found
-    nothing = reductions.all(missing, axis, keepdims=keepdims)
+    nothing = logical_reductions.all(missing, axis, keepdims=keepdims)
     return result(choose(nothing, like_weak(found, np.nan), found))
 
 
 def nanargmax(a: Any, axis: Any = None, out: None = None, keepdims: bool | None = None) -> Value:
-    """:func:`argmax` of the elements that are not NaN; -1 where all are."""
+    """:func:`argmax` of the elements that are not NaN; -1 where all are, where NumPy raises.
+
+    Args:
+      a: a real array or a scalar.
+      axis: an axis; None for an index into the flattened array.
+      out: must be None.
+      keepdims: leave the reduced axis with size 1.
+
+    Returns:
+      Positions in the default integer, without the reduced axis.
+
+    Raises:
+      ShapeError: for an axis without elements.
+      UnavailableError: for ``out``.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.nanargmax(jnp.array([1.0, jnp.nan, 2.0]))
+      Array(2, dtype=int32)
+    """
     return _position("nanargmax", reductions.argmax, -np.inf, a, axis, out, keepdims)
 
 
 def nanargmin(a: Any, axis: Any = None, out: None = None, keepdims: bool | None = None) -> Value:
-    """:func:`argmin` of the elements that are not NaN; -1 where all are."""
+    """:func:`argmin` of the elements that are not NaN; -1 where all are, where NumPy raises.
+
+    Args:
+      a: a real array or a scalar.
+      axis: an axis; None for an index into the flattened array.
+      out: must be None.
+      keepdims: leave the reduced axis with size 1.
+
+    Returns:
+      Positions in the default integer, without the reduced axis.
+
+    Raises:
+      ShapeError: for an axis without elements.
+      UnavailableError: for ``out``.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.nanargmin(jnp.array([[jnp.nan, 3.0], [jnp.nan, jnp.nan]]), axis=1)
+      Array([ 1, -1], dtype=int32)
+    """
     return _position("nanargmin", reductions.argmin, np.inf, a, axis, out, keepdims)
 
 
@@ -97,7 +223,7 @@ def _position(
         return function(x, axis, out, keepdims)
     missing = isnan(x)
     found = function(choose(missing, like(x, end), x), axis, out, keepdims)
-    nothing = reductions.all(missing, axis, keepdims=bool(keepdims))
+    nothing = logical_reductions.all(missing, axis, keepdims=bool(keepdims))
     return result(choose(nothing, like(found, -1), found))
 
 
@@ -105,7 +231,28 @@ def nanmean(
     a: Any, axis: Axis = None, dtype: Any = None, out: None = None, keepdims: bool = False,
     where: Any = None,
 ) -> Value:  # fmt: skip
-    """:func:`mean` of the elements that are not NaN."""
+    """:func:`mean` of the elements that are not NaN.
+
+    Args:
+      a: an array or a scalar.
+      axis: an axis, a tuple of axes, or None for all.
+      dtype: that of the result; by default that of ``a``, float32 for integers.
+      out: must be None.
+      keepdims: leave the reduced axes with size 1.
+      where: which elements count; broadcasts with ``a``.
+
+    Returns:
+      An array without the reduced axes; NaN where all elements are.
+
+    Raises:
+      AxisError: for an axis out of range or named twice.
+      UnavailableError: for ``out``.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.nanmean(jnp.array([1.0, jnp.nan, 2.0]))
+      Array(1.5, dtype=float32)
+    """
     x = to_array("nanmean", a)
     counted = _numbers("nanmean", x, where)
     return statistics.mean(x, axis, dtype, out, keepdims, where=counted)
@@ -115,7 +262,31 @@ def nanvar(
     a: Any, axis: Axis = None, dtype: Any = None, out: None = None, ddof: Any = 0,
     keepdims: bool = False, where: Any = None, mean: Any = None,
 ) -> Value:  # fmt: skip
-    """:func:`var` of the elements that are not NaN."""
+    """:func:`var` of the elements that are not NaN.
+
+    Args:
+      a: an array or a scalar.
+      axis: an axis, a tuple of axes, or None for all.
+      dtype: that of the result.
+      out: must be None.
+      ddof: what is taken from the number of elements that count.
+      keepdims: leave the reduced axes with size 1.
+      where: which elements count; broadcasts with ``a``.
+      mean: the mean, if it is known; it broadcasts to ``a``.
+
+    Returns:
+      A real array without the reduced axes; NaN where all elements are.
+
+    Raises:
+      ArgumentError: for a real dtype of complex numbers.
+      AxisError: for an axis out of range or named twice.
+      UnavailableError: for ``out``.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.nanvar(jnp.array([1.0, jnp.nan, 3.0]))
+      Array(1., dtype=float32)
+    """
     return _var("nanvar", statistics.var, a, (axis, dtype, out, ddof, keepdims), where, mean)
 
 
@@ -128,5 +299,29 @@ def nanstd(
     a: Any, axis: Axis = None, dtype: Any = None, out: None = None, ddof: Any = 0,
     keepdims: bool = False, where: Any = None, mean: Any = None,
 ) -> Value:  # fmt: skip
-    """:func:`std` of the elements that are not NaN."""
+    """:func:`std` of the elements that are not NaN.
+
+    Args:
+      a: an array or a scalar.
+      axis: an axis, a tuple of axes, or None for all.
+      dtype: that of the result.
+      out: must be None.
+      ddof: what is taken from the number of elements that count.
+      keepdims: leave the reduced axes with size 1.
+      where: which elements count; broadcasts with ``a``.
+      mean: the mean, if it is known; it broadcasts to ``a``.
+
+    Returns:
+      A real array without the reduced axes; NaN where all elements are.
+
+    Raises:
+      ArgumentError: for a real dtype of complex numbers.
+      AxisError: for an axis out of range or named twice.
+      UnavailableError: for ``out``.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.nanstd(jnp.array([1.0, jnp.nan, 5.0]))
+      Array(2., dtype=float32)
+    """
     return _var("nanstd", statistics.std, a, (axis, dtype, out, ddof, keepdims), where, mean)

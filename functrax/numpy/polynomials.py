@@ -17,6 +17,7 @@ from functrax.core.prims.slicing import pad
 from functrax.core.tracing.primitive import Value, like
 from functrax.core.types import dtypes
 from functrax.numpy.axes import integer
+from functrax.numpy.broadcasting import broadcast_to
 from functrax.numpy.convolving import convolve
 from functrax.numpy.factoring import eigvals
 from functrax.numpy.filling import ones_like, zeros
@@ -30,7 +31,7 @@ from functrax.numpy.promote import (
     to_array,
 )
 from functrax.numpy.selecting import trim_zeros
-from functrax.numpy.shaping import atleast_1d, broadcast_to, reshape_to, reverse, slice_axis
+from functrax.numpy.shaping import atleast_1d, reshape_to, reverse, slice_axis
 from functrax.transforms.control.user_loops import scan
 
 __all__ = [

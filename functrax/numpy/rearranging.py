@@ -57,8 +57,12 @@ def roll(a: Any, shift: Any, axis: Any = None) -> Value:
       shift: by how many places, or one number for each axis; traced scalars are taken, too.
       axis: an axis or several; None rolls the elements in row-major order.
 
+    Returns:
+      An array of the same shape.
+
     Raises:
       ArgumentError: if there are several shifts and several axes, of different numbers.
+      AxisError: for an axis out of range.
 
     Example:
       >>> import functrax.numpy as jnp
@@ -122,6 +126,12 @@ def tile(A: Any, reps: Any) -> Value:
       A: an array.
       reps: a number, or one for each axis; missing ones, in front, are 1.
 
+    Returns:
+      An array whose sizes are those of ``A`` times ``reps``.
+
+    Raises:
+      ShapeError: for a negative number of repetitions.
+
     Example:
       >>> import functrax.numpy as jnp
       >>> jnp.tile(jnp.array([1, 2]), (2, 2))
@@ -160,9 +170,13 @@ def repeat(
       total_repeat_length: the size of the result's axis, needed if ``repeats`` is traced; what
         exceeds it is cut off, and the last element fills what is missing.
 
+    Returns:
+      An array whose size along ``axis`` is the sum of the repeats, or ``total_repeat_length``.
+
     Raises:
       ConcretizationError: if ``repeats`` is traced and the length is not given.
       ShapeError: if there are several repeats, but not one for each element.
+      ArgumentError: for repeats that are negative or no integers.
 
     Example:
       >>> import functrax.numpy as jnp

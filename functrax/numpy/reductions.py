@@ -1,9 +1,9 @@
-"""Reductions along axes: sums, products, extrema, truth, positions of extrema.
+"""Reductions along axes: sums, products, extrema, positions of extrema.
 
 Each takes ``axis`` (an integer, a tuple, None for all), ``keepdims``, ``where`` (which elements
 count) and ``initial`` (a value to begin with), as NumPy's do, and gives a result of NumPy's
 dtype: small integers are summed in the default integer.  Means and what is made of them are in
-``statistics.py``.
+``statistics.py``, truth values in ``logical_reductions.py``.
 
 Start at :func:`sum`.
 """
@@ -20,12 +20,11 @@ from functrax.core.prims.reindex import reshape
 from functrax.core.tracing.primitive import Primitive, Value, literal
 from functrax.core.types import dtypes
 from functrax.core.types.dtypes import DType
-from functrax.numpy import extrema, logic, ufuncs
+from functrax.numpy import extrema, ufuncs
 from functrax.numpy.axes import many_axes, one_axis
-from functrax.numpy.creation import asarray, checked_dtype
-from functrax.numpy.logic import choose, isnan, no_out, truth
+from functrax.numpy.creation import checked_dtype
+from functrax.numpy.logic import choose, no_out, truth
 from functrax.numpy.promote import (
-    broadcast_shape,
     convert,
     numeric,
     operand,
@@ -153,13 +152,18 @@ def sum(
       where: which elements count; broadcasts with ``a``.
       promote_integers: whether small integers are added up in the default integer.
 
+    Returns:
+      An array without the summed axes; a scalar array if ``axis`` is None.
+
     Raises:
       AxisError: for an axis out of range or named twice.
       DTypeError: for lists.
+      UnavailableError: for ``out``.
 
-    >>> import functrax.numpy as jnp
-    >>> jnp.sum(jnp.arange(6).reshape(2, 3), axis=1)
-    Array([ 3, 12], dtype=int32)
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.sum(jnp.arange(6).reshape(2, 3), axis=1)
+      Array([ 3, 12], dtype=int32)
     """
     options = (axis, dtype, out, keepdims, initial, where, promote_integers)
     return _accumulate("sum", prims.reduce_sum, ufuncs.add, 0, a, options)
@@ -175,9 +179,32 @@ def prod(
     where: Any = None,
     promote_integers: bool = True,
 ) -> Value:
-    """The product along axes; arguments as :func:`sum`.
+    """The product along axes.
 
     Its derivatives are right with zeros among the factors.
+
+    Args:
+      a: an array or a scalar.
+      axis: an axis, a tuple of axes, or None for all.
+      dtype: in which to multiply; by default that of ``a``, but at least the default integer.
+      out: must be None.
+      keepdims: leave the reduced axes with size 1.
+      initial: a value to begin with.
+      where: which elements count; broadcasts with ``a``.
+      promote_integers: whether small integers are multiplied in the default integer.
+
+    Returns:
+      An array without the reduced axes.
+
+    Raises:
+      AxisError: for an axis out of range or named twice.
+      DTypeError: for lists.
+      UnavailableError: for ``out``.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.prod(jnp.array([[1, 2], [3, 4]]), axis=0)
+      Array([3, 8], dtype=int32)
     """
     options = (axis, dtype, out, keepdims, initial, where, promote_integers)
     return _accumulate("prod", prims.reduce_prod, ufuncs.multiply, 1, a, options)
@@ -226,13 +253,19 @@ def max(
       initial: the least value of the result; needed for empty axes and with ``where``.
       where: which elements count; broadcasts with ``a``.
 
+    Returns:
+      An array without the reduced axes, of the dtype of ``a``.
+
     Raises:
       ShapeError: for an empty axis without ``initial``.
+      ArgumentError: for ``where`` without ``initial``.
       AxisError: for an axis out of range or named twice.
+      UnavailableError: for ``out``.
 
-    >>> import functrax.numpy as jnp
-    >>> jnp.max(jnp.array([[1, 5], [7, 2]]), axis=0)
-    Array([7, 5], dtype=int32)
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.max(jnp.array([[1, 5], [7, 2]]), axis=0)
+      Array([7, 5], dtype=int32)
     """
     options = (axis, out, keepdims, initial, where)
     return _extremum("max", prims.reduce_max, extrema.maximum, prims.lowest, a, options)
@@ -246,34 +279,35 @@ def min(
     initial: Any = None,
     where: Any = None,
 ) -> Value:
-    """The smallest element along axes; arguments and rules as :func:`max`."""
+    """The smallest element along axes; NaN wins, and ties share the derivative.
+
+    Args:
+      a: a real array or a scalar.
+      axis: an axis, a tuple of axes, or None for all.
+      out: must be None.
+      keepdims: leave the reduced axes with size 1.
+      initial: the greatest value of the result; needed for empty axes and with ``where``.
+      where: which elements count; broadcasts with ``a``.
+
+    Returns:
+      An array without the reduced axes, of the dtype of ``a``.
+
+    Raises:
+      ShapeError: for an empty axis without ``initial``.
+      ArgumentError: for ``where`` without ``initial``.
+      AxisError: for an axis out of range or named twice.
+      UnavailableError: for ``out``.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.min(jnp.array([[1, 5], [7, 2]]), axis=0)
+      Array([1, 2], dtype=int32)
+    """
     options = (axis, out, keepdims, initial, where)
     return _extremum("min", prims.reduce_min, extrema.minimum, prims.highest, a, options)
 
 
 amax, amin = max, min
-
-
-def any(
-    a: Any, axis: Axis = None, out: None = None, keepdims: bool = False, *, where: Any = None
-) -> Value:
-    """Whether some element along axes is not 0; arguments as :func:`sum`."""
-    return _logical("any", prims.reduce_or, False, a, (axis, out, keepdims, where))
-
-
-def all(
-    a: Any, axis: Axis = None, out: None = None, keepdims: bool = False, *, where: Any = None
-) -> Value:
-    """Whether every element along axes is not 0; arguments as :func:`sum`."""
-    return _logical("all", prims.reduce_and, True, a, (axis, out, keepdims, where))
-
-
-def _logical(name: str, primitive: Primitive, identity: bool, a: Any, options: Any) -> Value:
-    axis, out, keepdims, where = options
-    no_out(name, out)
-    x = masked(name, truth(to_array(name, a)), where, identity)
-    axes = checked_axes(name, axis, x.aval.ndim)
-    return result(keep(primitive.bind(x, axes=axes), x.aval.shape, axes, keepdims))
 
 
 def argmax(a: Any, axis: Any = None, out: None = None, keepdims: bool | None = None) -> Value:
@@ -285,18 +319,44 @@ def argmax(a: Any, axis: Any = None, out: None = None, keepdims: bool | None = N
       out: must be None.
       keepdims: leave the reduced axis with size 1.
 
+    Returns:
+      Positions in the default integer, without the reduced axis.
+
     Raises:
       ShapeError: for an axis without elements.
+      AxisError: for an axis out of range.
+      UnavailableError: for ``out``.
 
-    >>> import functrax.numpy as jnp
-    >>> jnp.argmax(jnp.array([[1, 5], [7, 2]]), axis=1)
-    Array([1, 0], dtype=int32)
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.argmax(jnp.array([[1, 5], [7, 2]]), axis=1)
+      Array([1, 0], dtype=int32)
     """
     return _position("argmax", prims.argmax, a, axis, out, keepdims)
 
 
 def argmin(a: Any, axis: Any = None, out: None = None, keepdims: bool | None = None) -> Value:
-    """The index of the smallest element along an axis; arguments as :func:`argmax`."""
+    """The index of the smallest element along an axis; of the first of several, NaN wins.
+
+    Args:
+      a: a real array or a scalar.
+      axis: an axis; None for an index into the flattened array.
+      out: must be None.
+      keepdims: leave the reduced axis with size 1.
+
+    Returns:
+      Positions in the default integer, without the reduced axis.
+
+    Raises:
+      ShapeError: for an axis without elements.
+      AxisError: for an axis out of range.
+      UnavailableError: for ``out``.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.argmin(jnp.array([[1, 5], [7, 2]]), axis=1)
+      Array([0, 1], dtype=int32)
+    """
     return _position("argmin", prims.argmin, a, axis, out, keepdims)
 
 
@@ -320,43 +380,47 @@ def _position(
 
 
 def count_nonzero(a: Any, axis: Axis = None, keepdims: bool = False) -> Value:
-    """The number of elements along axes that are not 0."""
+    """The number of elements along axes that are not 0.
+
+    Args:
+      a: an array or a scalar.
+      axis: an axis, a tuple of axes, or None for all.
+      keepdims: leave the reduced axes with size 1.
+
+    Returns:
+      Default integers, without the reduced axes.
+
+    Raises:
+      AxisError: for an axis out of range or named twice.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.count_nonzero(jnp.array([[0, 2], [3, 1]]), axis=1)
+      Array([1, 2], dtype=int32)
+    """
     return sum(truth(to_array("count_nonzero", a)), axis, keepdims=keepdims)
 
 
 def ptp(a: Any, axis: Axis = None, out: None = None, keepdims: bool = False) -> Value:
-    """The largest less the smallest element along axes."""
+    """The largest less the smallest element along axes.
+
+    Args:
+      a: a real array or a scalar.
+      axis: an axis, a tuple of axes, or None for all.
+      out: must be None.
+      keepdims: leave the reduced axes with size 1.
+
+    Returns:
+      An array without the reduced axes, of the dtype of ``a``.
+
+    Raises:
+      ShapeError: for an axis without elements.
+      UnavailableError: for ``out``.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.ptp(jnp.array([3, 9, 4]))
+      Array(6, dtype=int32)
+    """
     no_out("ptp", out)
     return ufuncs.subtract(max(a, axis, keepdims=keepdims), min(a, axis, keepdims=keepdims))
-
-
-def allclose(
-    a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False
-) -> Value:
-    """Whether all elements are close, as :func:`isclose` says."""
-    return all(logic.isclose(a, b, rtol, atol, equal_nan))
-
-
-def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Value:
-    """Whether two arrays (or lists) have one shape and equal elements."""
-    x, y = asarray(a1), asarray(a2)
-    if x.aval.shape != y.aval.shape:
-        return _known(False)
-    same = logic.equal(x, y)
-    if equal_nan:
-        same = logic.logical_or(same, logic.logical_and(isnan(x), isnan(y)))
-    return all(same)
-
-
-def array_equiv(a1: Any, a2: Any) -> Value:
-    """Whether two arrays (or lists) broadcast together and have equal elements."""
-    x, y = asarray(a1), asarray(a2)
-    try:
-        broadcast_shape("array_equiv", [x.aval.shape, y.aval.shape])
-    except ShapeError:
-        return _known(False)
-    return all(logic.equal(x, y))
-
-
-def _known(value: bool) -> Value:
-    return result(literal(value, dtypes.bool_))

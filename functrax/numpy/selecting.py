@@ -29,6 +29,7 @@ from functrax.core.tracing.primitive import Value, like
 from functrax.core.types import dtypes
 from functrax.numpy.at import At, cast_update
 from functrax.numpy.axes import Shape, many_axes, one_axis
+from functrax.numpy.broadcasting import broadcast_arrays, broadcast_to
 from functrax.numpy.index_plan import Bounds, operand_in_range, read_index
 from functrax.numpy.indexing import fill_literal, gather, mode_name
 from functrax.numpy.promote import (
@@ -40,7 +41,7 @@ from functrax.numpy.promote import (
 )
 from functrax.numpy.rearranging import is_known, resize
 from functrax.numpy.searching import nonzero
-from functrax.numpy.shaping import broadcast_arrays, broadcast_to, join, reshape_to, slice_axis
+from functrax.numpy.shaping import join, reshape_to, slice_axis
 from functrax.numpy.triangles import refuse_inplace
 
 __all__ = [

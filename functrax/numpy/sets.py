@@ -18,7 +18,7 @@ from functrax.core.prims.ordering import sort as sort_p
 from functrax.core.prims.reindex import iota
 from functrax.core.tracing.primitive import Value
 from functrax.core.types import dtypes
-from functrax.numpy import reductions
+from functrax.numpy import logical_reductions, reductions
 from functrax.numpy.axes import integer
 from functrax.numpy.filling import zeros
 from functrax.numpy.joining import concatenate
@@ -76,7 +76,7 @@ def isin(
     if small or method == "compare_all" or not tests.aval.size:
         wide = reshape_to(x, (*x.aval.shape, 1))
         others = reshape_to(tests, (*[1] * x.aval.ndim, tests.aval.size))
-        found = reductions.any(wide == others, axis=-1)
+        found = logical_reductions.any(wide == others, axis=-1)
     else:
         ordered = sort(stop_gradient.bind(tests))
         place = searchsorted(ordered, x, method="scan")

@@ -1,7 +1,7 @@
-"""The same elements in another arrangement: reshape, transpose, broadcast.
+"""The same elements in another arrangement: reshape, transpose, squeeze.
 
 Arrays enter and leave; every function is one or a few of the reindex primitives ``reshape``,
-``transpose``, ``broadcast_in_dim``, ``rev``, ``slice`` and ``concatenate``, and none at all
+``transpose``, ``rev``, ``slice`` and ``concatenate``, and none at all
 where nothing changes.  Start at :func:`reshape`.
 """
 
@@ -24,11 +24,10 @@ from functrax.numpy.axes import (
     many_axes,
     one_axis,
 )
-from functrax.numpy.promote import broadcast_shape, broadcast_value, to_array
+from functrax.numpy.promote import to_array
 
 __all__ = [
-    "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_arrays", "broadcast_shapes",
-    "broadcast_to", "expand_dims", "matrix_transpose", "moveaxis",
+    "atleast_1d", "atleast_2d", "atleast_3d", "expand_dims", "matrix_transpose", "moveaxis",
     "permute_dims", "ravel", "reshape", "rollaxis", "squeeze", "swapaxes",
     "transpose",
 ]  # fmt: skip
@@ -74,7 +73,8 @@ def reshape(a: Any, shape: Any, order: str = "C", *, copy: bool | None = None) -
       An array; of a NumPy array, as in JAX, its own ``reshape``, which is known in traced code.
 
     Raises:
-      ShapeError: if the number of elements differs.
+      ShapeError: if the number of elements differs, or more than one size is -1.
+      ArgumentError: for another order.
 
     Example:
       >>> import functrax.numpy as jnp
@@ -95,7 +95,23 @@ def reshape(a: Any, shape: Any, order: str = "C", *, copy: bool | None = None) -
 
 @with_out_sharding
 def ravel(a: Any, order: str = "C") -> Value:
-    """All elements in one row; ``order`` as in :func:`reshape`."""
+    """All elements in one row.
+
+    Args:
+      a: an array of any shape and dtype.
+      order: ``"C"``, the last axis runs fastest; ``"F"``, the first one does.
+
+    Returns:
+      A vector.
+
+    Raises:
+      ArgumentError: for another order.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.ravel(jnp.array([[1, 2], [3, 4]]), order="F")
+      Array([1, 3, 2, 4], dtype=int32)
+    """
     x = to_array("ravel", a)
     if order != "C":
         _check_order("ravel", order)
@@ -119,6 +135,9 @@ def transpose(a: Any, axes: Any = None) -> Value:
       a: an array.
       axes: for each axis of the result the axis of ``a`` that it is.
 
+    Returns:
+      An array whose axis ``i`` is axis ``axes[i]`` of ``a``.
+
     Raises:
       AxisError: if ``axes`` is not a permutation of the axes.
 
@@ -141,15 +160,42 @@ def transpose(a: Any, axes: Any = None) -> Value:
 
 
 def permute_dims(a: Any, /, axes: Any) -> Value:
-    """:func:`transpose` under the array API's name."""
+    """:func:`transpose` under the array API's name.
+
+    Args:
+      a: an array.
+      axes: for each axis of the result the axis of ``a`` that it is.
+
+    Returns:
+      An array whose axis ``i`` is axis ``axes[i]`` of ``a``.
+
+    Raises:
+      AxisError: if ``axes`` is not a permutation of the axes.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.permute_dims(jnp.zeros((2, 3, 4)), (2, 0, 1)).shape
+      (4, 2, 3)
+    """
     return transpose(a, axes)
 
 
 def matrix_transpose(x: Any, /) -> Value:
     """The last two axes exchanged.
 
+    Args:
+      x: an array of shape ``(…, m, n)``.
+
+    Returns:
+      An array of shape ``(…, n, m)``.
+
     Raises:
       ShapeError: if ``x`` has fewer than two axes.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.matrix_transpose(jnp.zeros((5, 2, 3))).shape
+      (5, 3, 2)
     """
     value = to_array("matrix_transpose", x)
     ndim = value.aval.ndim
@@ -163,7 +209,24 @@ def matrix_transpose(x: Any, /) -> Value:
 
 
 def swapaxes(a: Any, axis1: int, axis2: int) -> Value:
-    """Two axes exchanged."""
+    """Two axes exchanged.
+
+    Args:
+      a: an array.
+      axis1: an axis.
+      axis2: another; it may be the same.
+
+    Returns:
+      The array with the two axes exchanged.
+
+    Raises:
+      AxisError: for an axis out of range.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.swapaxes(jnp.zeros((2, 3, 4)), 0, -1).shape
+      (4, 3, 2)
+    """
     x = to_array("swapaxes", a)
     ndim = x.aval.ndim
     first, second = one_axis("swapaxes", axis1, ndim), one_axis("swapaxes", axis2, ndim)
@@ -175,9 +238,22 @@ def swapaxes(a: Any, axis1: int, axis2: int) -> Value:
 def moveaxis(a: Any, source: Any, destination: Any) -> Value:
     """Axes moved to other places; the others keep their order.
 
+    Args:
+      a: an array.
+      source: an axis, or several.
+      destination: for each where it stands in the result.
+
+    Returns:
+      The array with the axes in the new order.
+
     Raises:
       AxisError: if an axis is out of range or named twice.
       ArgumentError: if there are more sources than destinations, or the reverse.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.moveaxis(jnp.zeros((2, 3, 4)), 0, -1).shape
+      (3, 4, 2)
     """
     x = to_array("moveaxis", a)
     ndim = x.aval.ndim
@@ -196,7 +272,24 @@ def moveaxis(a: Any, source: Any, destination: Any) -> Value:
 
 
 def rollaxis(a: Any, axis: int, start: int = 0) -> Value:
-    """``axis`` moved to stand before the one that is now at ``start``."""
+    """``axis`` moved to stand before the one that is now at ``start``.
+
+    Args:
+      a: an array.
+      axis: the axis that moves; the others keep their order.
+      start: before which axis it stands then; the rank of ``a`` for behind all.
+
+    Returns:
+      The array with the axes in the new order.
+
+    Raises:
+      AxisError: for an axis out of range.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.rollaxis(jnp.zeros((2, 3, 4)), 2).shape
+      (4, 2, 3)
+    """
     x = to_array("rollaxis", a)
     ndim = x.aval.ndim
     moved = one_axis("rollaxis", axis, ndim)
@@ -209,8 +302,21 @@ def rollaxis(a: Any, axis: int, start: int = 0) -> Value:
 def squeeze(a: Any, axis: Any = None) -> Value:
     """Without the axes of size 1, or without those named.
 
+    Args:
+      a: an array.
+      axis: an axis of size 1, or several; None for all of them.
+
+    Returns:
+      The same elements with fewer axes.
+
     Raises:
       ShapeError: if an axis named has another size than 1.
+      AxisError: for an axis out of range or named twice.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.squeeze(jnp.zeros((1, 3, 1)), axis=0).shape
+      (3, 1)
     """
     x = to_array("squeeze", a)
     shape = x.aval.shape
@@ -228,62 +334,29 @@ def squeeze(a: Any, axis: Any = None) -> Value:
 
 
 def expand_dims(a: Any, axis: Any) -> Value:
-    """With new axes of size 1, which stand at ``axis`` in the result."""
+    """With new axes of size 1, which stand at ``axis`` in the result.
+
+    Args:
+      a: an array.
+      axis: where the new axis stands in the result, or several such places.
+
+    Returns:
+      The same elements with more axes.
+
+    Raises:
+      AxisError: for an axis out of range or named twice.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.expand_dims(jnp.zeros((3, 4)), (0, -1)).shape
+      (1, 3, 4, 1)
+    """
     x = to_array("expand_dims", a)
     count = len(listed(axis))
     new = many_axes("expand_dims", axis, x.aval.ndim + count)
     sizes = iter(x.aval.shape)
     whole = range(x.aval.ndim + count)
     return reshape_to(x, tuple(1 if k in new else next(sizes) for k in whole))
-
-
-def broadcast_shapes(*shapes: Any) -> Shape:
-    """The shape that arrays of these shapes broadcast to.
-
-    Raises:
-      ShapeError: if they do not broadcast.
-
-    Example:
-      >>> import functrax.numpy as jnp
-      >>> jnp.broadcast_shapes((2, 1), (3,))
-      (2, 3)
-    """
-    if not shapes:
-        return ()
-    return broadcast_shape("broadcast_shapes", [as_shape("broadcast_shapes", s) for s in shapes])
-
-
-@with_out_sharding
-def broadcast_to(array: Any, shape: Any) -> Value:
-    """The array repeated along axes of size 1 and new leading axes.
-
-    Raises:
-      ShapeError: if the array does not broadcast to ``shape``.
-    """
-    x = to_array("broadcast_to", array)
-    sizes = as_shape("broadcast_to", shape)
-    own = x.aval.shape
-    tail = sizes[len(sizes) - len(own) :]
-    fits = len(own) <= len(sizes) and all(a in (1, b) for a, b in zip(own, tail, strict=True))
-    if not fits or min(sizes, default=0) < 0:
-        raise ShapeError(
-            "broadcast_to: Cannot broadcast to shape with fewer dimensions"
-            if len(own) > len(sizes)
-            else "broadcast_to: Incompatible shapes for broadcasting: the array does not broadcast "
-            f"to the shape {sizes}",
-            got=f"{x.aval.str_short()} to {sizes}",
-            fix="sizes must be equal, or 1 in the array, counted from the last axis",
-        )
-    return broadcast_value(x, sizes)
-
-
-def broadcast_arrays(*args: Any) -> list[Value]:
-    """The arrays broadcast to one shape; each keeps its dtype."""
-    values = [to_array("broadcast_arrays", x, k) for k, x in enumerate(args)]
-    if not values:
-        return []
-    shape = broadcast_shape("broadcast_arrays", [x.aval.shape for x in values])
-    return [broadcast_value(x, shape) for x in values]
 
 
 def _at_least(name: str, arys: Sequence[Any], ndim: int) -> Value | list[Value]:
@@ -303,17 +376,62 @@ def _raise_rank(x: Value, ndim: int) -> Value:
 
 
 def atleast_1d(*arys: Any) -> Value | list[Value]:
-    """Arrays of at least 1 axis; one array for one argument, else a list."""
+    """Arrays of at least 1 axis; one array for one argument, else a list.
+
+    Args:
+      *arys: arrays or scalars.
+
+    Returns:
+      The arrays; scalars have shape ``(1,)``.
+
+    Raises:
+      DTypeError: for lists.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.atleast_1d(2.5).shape
+      (1,)
+    """
     return _at_least("atleast_1d", arys, 1)
 
 
 def atleast_2d(*arys: Any) -> Value | list[Value]:
-    """Arrays of at least 2 axes; ``(n,)`` becomes ``(1, n)``."""
+    """Arrays of at least 2 axes; ``(n,)`` becomes ``(1, n)``.
+
+    Args:
+      *arys: arrays or scalars.
+
+    Returns:
+      The arrays; those of two axes or more as they are.
+
+    Raises:
+      DTypeError: for lists.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.atleast_2d(jnp.arange(3)).shape
+      (1, 3)
+    """
     return _at_least("atleast_2d", arys, 2)
 
 
 def atleast_3d(*arys: Any) -> Value | list[Value]:
-    """Arrays of at least 3 axes; ``(n,)`` becomes ``(1, n, 1)``, ``(m, n)`` ``(m, n, 1)``."""
+    """Arrays of at least 3 axes; ``(n,)`` becomes ``(1, n, 1)``, ``(m, n)`` ``(m, n, 1)``.
+
+    Args:
+      *arys: arrays or scalars.
+
+    Returns:
+      The arrays; those of three axes or more as they are.
+
+    Raises:
+      DTypeError: for lists.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> [x.shape for x in jnp.atleast_3d(jnp.zeros(3), jnp.zeros((3, 4)))]
+      [(1, 3, 1), (3, 4, 1)]
+    """
     return _at_least("atleast_3d", arys, 3)
 
 

@@ -85,9 +85,18 @@ def mean(
       keepdims: leave the reduced axes with size 1.
       where: which elements count; broadcasts with ``a``.
 
-    >>> import functrax.numpy as jnp
-    >>> jnp.mean(jnp.array([[1, 2], [3, 5]]), axis=0)
-    Array([2. , 3.5], dtype=float32)
+    Returns:
+      An array without the reduced axes.
+
+    Raises:
+      AxisError: for an axis out of range or named twice.
+      DTypeError: for lists.
+      UnavailableError: for ``out``.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.mean(jnp.array([[1, 2], [3, 5]]), axis=0)
+      Array([2. , 3.5], dtype=float32)
     """
     no_out("mean", out)
     x = to_array("mean", a)
@@ -122,9 +131,19 @@ def var(
       mean: the mean, if it is known: it broadcasts to ``a``, as that with ``keepdims`` does.
       correction: the array API's name of ``ddof``.
 
-    >>> import functrax.numpy as jnp
-    >>> jnp.var(jnp.array([1.0, 2.0, 3.0]), ddof=1)
-    Array(1., dtype=float32)
+    Returns:
+      A real array without the reduced axes.
+
+    Raises:
+      ArgumentError: for both ``ddof`` and ``correction``, and for a real dtype of complex numbers.
+      ShapeError: for a ``mean`` that does not broadcast to ``a``.
+      AxisError: for an axis out of range or named twice.
+      UnavailableError: for ``out``.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.var(jnp.array([1.0, 2.0, 3.0]), ddof=1)
+      Array(1., dtype=float32)
     """
     no_out("var", out)
     return _var("var", a, axis, dtype, _ddof("var", ddof, correction), keepdims, where, mean)
@@ -142,7 +161,33 @@ def std(
     mean: Any = None,
     correction: Any = None,
 ) -> Value:
-    """The square root of :func:`var`; arguments as there."""
+    """The standard deviation along axes: the square root of :func:`var`.
+
+    Args:
+      a: an array or a scalar; of complex numbers the result is real.
+      axis: an axis, a tuple of axes, or None for all.
+      dtype: that of the result.
+      out: must be None.
+      ddof: what is taken from the number of elements; the result is NaN if nothing is left.
+      keepdims: leave the reduced axes with size 1.
+      where: which elements count; broadcasts with ``a``.
+      mean: the mean, if it is known; it broadcasts to ``a``.
+      correction: the array API's name of ``ddof``.
+
+    Returns:
+      A real array without the reduced axes.
+
+    Raises:
+      ArgumentError: for both ``ddof`` and ``correction``, and for a real dtype of complex numbers.
+      ShapeError: for a ``mean`` that does not broadcast to ``a``.
+      AxisError: for an axis out of range or named twice.
+      UnavailableError: for ``out``.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.std(jnp.array([1.0, 3.0]))
+      Array(1., dtype=float32)
+    """
     no_out("std", out)
     variance = _var("std", a, axis, dtype, _ddof("std", ddof, correction), keepdims, where, mean)
     return result(sqrt.bind(variance))
@@ -242,9 +287,14 @@ def average(
     Returns:
       The mean, or ``(mean, sum of weights)``.
 
-    >>> import functrax.numpy as jnp
-    >>> jnp.average(jnp.array([1.0, 3.0]), weights=jnp.array([3.0, 1.0]))
-    Array(1.5, dtype=float32)
+    Raises:
+      ShapeError: for weights of another shape.
+      AxisError: for an axis out of range or named twice.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.average(jnp.array([1.0, 3.0]), weights=jnp.array([3.0, 1.0]))
+      Array(1.5, dtype=float32)
     """
     x = to_array("average", a)
     if weights is None:

@@ -29,8 +29,22 @@ __all__ = ["inner", "matvec", "outer", "vdot", "vecdot", "vecmat"]
 def inner(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any = None) -> Value:
     """The sum of products over the last axes of both; a scalar multiplies.
 
+    Args:
+      a: an array.
+      b: another, of the same last size.
+      precision: as for :func:`dot`.
+      preferred_element_type: the dtype of the sums and of the result.
+
+    Returns:
+      An array of shape ``(*a.shape[:-1], *b.shape[:-1])``.
+
     Raises:
       ShapeError: if the last sizes differ.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.inner(jnp.array([1, 2]), jnp.array([[3, 4], [5, 6]]))
+      Array([11, 17], dtype=int32)
     """
     (x, y), dtype = operands_of("inner", preferred_element_type, a, b, precision=precision)
     if x.aval.ndim == 0 or y.aval.ndim == 0:
@@ -55,8 +69,22 @@ def conjugated(x: Value) -> Value:
 def vdot(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any = None) -> Value:
     """The inner product of all elements, the first operand's conjugated.
 
+    Args:
+      a: an array.
+      b: another, of as many elements.
+      precision: as for :func:`dot`.
+      preferred_element_type: the dtype of the sum and of the result.
+
+    Returns:
+      A scalar array.
+
     Raises:
       ShapeError: if the numbers of elements differ.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.vdot(jnp.array([1j, 2]), jnp.array([1j, 3]))
+      Array(7.+0.j, dtype=complex64)
     """
     (x, y), dtype = operands_of("vdot", preferred_element_type, a, b, precision=precision)
     x, y = (reshape_to(v, (v.aval.size,)) for v in (conjugated(x), y))
@@ -87,8 +115,20 @@ def vecdot(
 def matvec(x1: Any, x2: Any, /) -> Value:
     """Products of matrices and vectors: ``(…, m, k)`` and ``(…, k)`` give ``(…, m)``.
 
+    Args:
+      x1: matrices, an array of shape ``(…, m, k)``.
+      x2: vectors, an array of shape ``(…, k)``; leading axes broadcast.
+
+    Returns:
+      An array of shape ``(…, m)``.
+
     Raises:
-      ShapeError: if the contracted sizes differ, or the batches do not broadcast.
+      ShapeError: for too few axes, if the contracted sizes differ, or the batches do not broadcast.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.matvec(jnp.array([[1, 2], [3, 4]]), jnp.array([10, 1]))
+      Array([12, 34], dtype=int32)
     """
     (x, y), dtype = operands_of("matvec", None, x1, x2)
     refuse_few_axes("matvec", x, y, ndim=(2, 1))
@@ -98,8 +138,20 @@ def matvec(x1: Any, x2: Any, /) -> Value:
 def vecmat(x1: Any, x2: Any, /) -> Value:
     """Products of conjugated vectors and matrices: ``(…, k)`` and ``(…, k, n)`` give ``(…, n)``.
 
+    Args:
+      x1: vectors, an array of shape ``(…, k)``.
+      x2: matrices, an array of shape ``(…, k, n)``; leading axes broadcast.
+
+    Returns:
+      An array of shape ``(…, n)``.
+
     Raises:
-      ShapeError: if the contracted sizes differ, or the batches do not broadcast.
+      ShapeError: for too few axes, if the contracted sizes differ, or the batches do not broadcast.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.vecmat(jnp.array([10, 1]), jnp.array([[1, 2], [3, 4]]))
+      Array([13, 24], dtype=int32)
     """
     (x, y), dtype = operands_of("vecmat", None, x1, x2)
     refuse_few_axes("vecmat", x, y, ndim=(1, 2))

@@ -9,11 +9,11 @@ Elementwise functions: ``ufuncs`` (arithmetic), ``extrema``, ``powers``, ``divis
 ``creation``, ``buffers``, ``filling``, ``ranges``. Along axes: ``reductions``,
 ``logical_reductions``, ``nan_reductions``, ``cumulative``, ``statistics``, ``quantiles``,
 ``covariance``, ``histograms``. Shapes and elements: ``shaping``, ``broadcasting``, ``flips``,
-``indexing``, ``at``, ``index_tricks``, ``packing``, ``insertion``. Order: ``sorting``,
-``searching``, ``uniqueness``, ``sets``, ``differences``. Products: ``contraction``,
-``vector_products``, ``einsum``, ``convolving``, ``polynomials``, ``fitting``. Functions of
-functions: ``vectorizing``, ``universal``. Types: ``scalar_types``, ``inquiry``. Text: ``printing``.
-What arrays can do by themselves (operators, methods) is installed by ``methods``.
+``indexing``, ``at``, ``index_tricks``, ``packing``, ``insertion``, ``selecting``, ``placing``.
+Order: ``sorting``, ``searching``, ``uniqueness``, ``sets``, ``differences``. Products:
+``contraction``, ``vector_products``, ``einsum``, ``convolving``, ``polynomials``, ``fitting``.
+Functions of functions: ``vectorizing``, ``universal``. Types: ``scalar_types``, ``inquiry``. Text:
+``printing``. What arrays can do by themselves (operators, methods) is installed by ``methods``.
 
 >>> import functrax.numpy as jnp
 >>> x = jnp.arange(4.0)
@@ -202,6 +202,7 @@ from functrax.numpy.logical_reductions import (
     array_equiv as array_equiv,
 )
 from functrax.numpy.methods import install_all as _install_all
+from functrax.numpy.placing import place as place, put as put, put_along_axis as put_along_axis
 from functrax.numpy.powers import (
     float_power as float_power,
     pow as pow,
@@ -298,9 +299,6 @@ from functrax.numpy.selecting import (
     choose as choose,
     compress as compress,
     extract as extract,
-    place as place,
-    put as put,
-    put_along_axis as put_along_axis,
     select as select,
     take as take,
     take_along_axis as take_along_axis,

@@ -74,7 +74,20 @@ def correlate(
 ) -> Value:
     """The cross-correlation of two vectors: ``out[n] = sum_k a[n + k] * conj(v[k])``.
 
-    Arguments, result and errors are those of :func:`convolve`; only the default mode differs.
+    Args:
+      a: a vector; integers become floats, as in JAX.
+      v: another.
+      mode: ``"full"`` gives every overlap, ``"same"`` as many as the longer vector has elements,
+        ``"valid"`` those where one vector lies within the other.
+      precision: as for :func:`functrax.numpy.dot`.
+      preferred_element_type: the dtype of the sums and of the result.
+
+    Returns:
+      A vector of size M + N - 1, max(M, N) or max(M, N) - min(M, N) + 1.
+
+    Raises:
+      ArgumentError: for another mode.
+      ShapeError: if an argument is not a vector, or is empty.
 
     Example:
       >>> import functrax.numpy as jnp

@@ -150,6 +150,10 @@ def corrcoef(x: Any, y: Any = None, rowvar: bool = True, dtype: Any = None) -> V
     Returns:
       Numbers from -1 to 1, of the shape of :func:`cov`.
 
+    Raises:
+      ShapeError: for more than two axes.
+      ArgumentError: for a dtype that is not inexact.
+
     Example:
       >>> import functrax.numpy as jnp
       >>> jnp.corrcoef(jnp.array([[1.0, 2.0, 3.0], [3.0, 1.0, 2.0]]))[0, 1]

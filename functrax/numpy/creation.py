@@ -65,11 +65,13 @@ def array(
       DTypeError: for None, strings and objects.
       ShapeError: for lists whose elements differ in shape.
       IntegerOverflowError: for a Python integer that the dtype cannot hold; NumPy's wrap.
+      ArgumentError: for ``order="F"``, and for NaN in a dtype of integers.
 
-    >>> import functrax.numpy as jnp
-    >>> jnp.array([[1, 2], [3, 4.5]])
-    Array([[1. , 2. ],
-           [3. , 4.5]], dtype=float32)
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.array([[1, 2], [3, 4.5]])
+      Array([[1. , 2. ],
+             [3. , 4.5]], dtype=float32)
     """
     check_order("array", order)
     wanted = None if dtype is None else checked_dtype(dtype)
@@ -113,8 +115,18 @@ def asarray(
       copy: True for memory of its own, False for none, None for as it is safe.
       device: a device or a sharding to put the array on, or None.
 
+    Returns:
+      The array; ``a`` itself if it is one of the dtype.
+
     Raises:
       ArgumentError: with ``copy=False``, if there is no way without a copy.
+      DTypeError: for None, strings and objects.
+      ShapeError: for lists whose elements differ in shape.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.asarray([1, 2], dtype="float32")
+      Array([1., 2.], dtype=float32)
     """
     if device is not None:
         return device_put(asarray(a, dtype, order, copy=copy), device)
@@ -382,13 +394,17 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> V
       copy: True for memory of its own, False for none; None copies only where the dtype has to
         change, since 64-bit types are narrowed while x64 is off.
 
+    Returns:
+      An array; changes of the memory by the other library are seen in it.
+
     Raises:
       ArgumentError: with ``copy=False``, if the dtype has to change.
 
-    >>> import numpy as np, functrax.numpy as jnp
-    >>> x = np.arange(3.0, dtype=np.float32)
-    >>> np.shares_memory(x, jnp.from_dlpack(x))
-    True
+    Example:
+      >>> import numpy as np, functrax.numpy as jnp
+      >>> x = np.arange(3.0, dtype=np.float32)
+      >>> np.shares_memory(x, jnp.from_dlpack(x))
+      True
     """
     if device is not None:
         return device_put(from_dlpack(x, copy=copy), device)
@@ -422,19 +438,49 @@ def _adopted(shown: np.ndarray[Any, Any], copy: bool | None) -> Value:
 
 
 def copy(a: Any, order: str | None = None) -> Value:
-    """An array of the same elements, which stays when the first one is donated or deleted."""
+    """An array of the same elements, which stays when the first one is donated or deleted.
+
+    Args:
+      a: anything that :func:`array` takes.
+      order: accepted for compatibility, as in :func:`array`.
+
+    Returns:
+      A new array.
+
+    Raises:
+      DTypeError: for None, strings and objects.
+      ArgumentError: for ``order="F"``.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.copy(jnp.array([1, 2]))
+      Array([1, 2], dtype=int32)
+    """
     return array(a, order=order)
 
 
 def astype(x: Any, /, dtype: Any, copy: bool = False, device: Any = None) -> Value:
-    """The array with another dtype (None: the default float), on ``device`` if one is given.
+    """The array with another dtype.
 
     Floats become integers by truncation towards zero, and are limited to the integer's range;
     complex numbers lose their imaginary part.
 
-    >>> import functrax.numpy as jnp
-    >>> jnp.astype(jnp.array([1.7, -1.7]), int)
-    Array([ 1, -1], dtype=int32)
+    Args:
+      x: an array or a scalar.
+      dtype: the dtype; the default float if None.
+      copy: accepted; arrays are immutable.
+      device: a device or a sharding to put the array on, or None.
+
+    Returns:
+      An array of the same shape.
+
+    Raises:
+      DTypeError: for lists, and for what names no dtype.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.astype(jnp.array([1.7, -1.7]), int)
+      Array([ 1, -1], dtype=int32)
     """
     v = to_array("astype", x)
     made = result(convert(v, float_or(dtype)))

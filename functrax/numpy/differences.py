@@ -43,9 +43,13 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = 
       prepend: a scalar or an array that is put before the first element.
       append: one that is put after the last element.
 
+    Returns:
+      An array of the dtype of ``a``, whose ``axis`` is shorter by ``n``.
+
     Raises:
       ArgumentError: for a negative ``n``.
       ShapeError: for an array without axes.
+      AxisError: for an axis out of range.
 
     Example:
       >>> import functrax.numpy as jnp
@@ -90,6 +94,17 @@ def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Value:
       ary: an array.
       to_end: values put after the differences.
       to_begin: values put before them.
+
+    Returns:
+      A vector of the dtype of ``ary``.
+
+    Raises:
+      DTypeError: for lists.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.ediff1d(jnp.array([1, 4, 9]), to_begin=0)
+      Array([0, 3, 5], dtype=int32)
     """
     x = ravel(to_array("ediff1d", ary))
     parts = [diff(x)]
@@ -180,6 +195,13 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Value:
         with the differences of ``y``.
       axis: along which to integrate.
 
+    Returns:
+      A floating point array without the axis.
+
+    Raises:
+      AxisError: for an axis out of range.
+      ShapeError: if ``x`` does not broadcast with ``y``.
+
     Example:
       >>> import functrax.numpy as jnp
       >>> jnp.trapezoid(jnp.array([1.0, 2.0, 4.0]))
@@ -214,8 +236,12 @@ def unwrap(p: Any, discont: Any = None, axis: int = -1, period: Any = 2 * math.p
       axis: along which to continue.
       period: a full turn.
 
+    Returns:
+      An array of the same shape.
+
     Raises:
       DTypeError: for complex numbers.
+      AxisError: for an axis out of range.
 
     Example:
       >>> import functrax.numpy as jnp

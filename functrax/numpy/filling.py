@@ -39,24 +39,65 @@ def zeros(shape: Any, dtype: Any = None, *, device: Any = None) -> Value:
       dtype: float32 by default (float64 when x64 is on).
       device: a device or a sharding to put the array on, or None.
 
+    Returns:
+      An array of that shape.
+
     Raises:
       ShapeError: for negative sizes.
+      ConcretizationError: for traced sizes.
 
-    >>> import functrax.numpy as jnp
-    >>> jnp.zeros((2, 2), int)
-    Array([[0, 0],
-           [0, 0]], dtype=int32)
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.zeros((2, 2), int)
+      Array([[0, 0],
+             [0, 0]], dtype=int32)
     """
     return _filled("zeros", shape, 0, dtype, device)
 
 
 def ones(shape: Any, dtype: Any = None, *, device: Any = None) -> Value:
-    """An array full of 1; arguments as :func:`zeros`."""
+    """An array full of 1.
+
+    Args:
+      shape: an integer or a sequence of integers.
+      dtype: float32 by default (float64 when x64 is on).
+      device: a device or a sharding to put the array on, or None.
+
+    Returns:
+      An array of that shape.
+
+    Raises:
+      ShapeError: for negative sizes.
+      ConcretizationError: for traced sizes.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.ones(3)
+      Array([1., 1., 1.], dtype=float32)
+    """
     return _filled("ones", shape, 1, dtype, device)
 
 
 def empty(shape: Any, dtype: Any = None, *, device: Any = None) -> Value:
-    """An array full of 0, for nothing here is left uninitialised; arguments as :func:`zeros`."""
+    """An array full of 0, for nothing here is left uninitialised.
+
+    Args:
+      shape: an integer or a sequence of integers.
+      dtype: float32 by default (float64 when x64 is on).
+      device: a device or a sharding to put the array on, or None.
+
+    Returns:
+      An array of that shape.
+
+    Raises:
+      ShapeError: for negative sizes.
+      ConcretizationError: for traced sizes.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.empty(2)
+      Array([0., 0.], dtype=float32)
+    """
     return _filled("empty", shape, 0, dtype, device)
 
 
@@ -78,9 +119,16 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, *, device: Any = None) 
       dtype: that of ``fill_value`` by default.
       device: a device or a sharding to put the array on, or None.
 
-    >>> import functrax.numpy as jnp
-    >>> jnp.full((2,), 0.5)
-    Array([0.5, 0.5], dtype=float32, weak_type=True)
+    Returns:
+      An array of that shape; of a Python number without ``dtype``, of a weak type.
+
+    Raises:
+      ShapeError: for negative sizes, and a value that does not broadcast to ``shape``.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.full((2,), 0.5)
+      Array([0.5, 0.5], dtype=float32, weak_type=True)
     """
     sizes = checked_shape("full", shape)
     if dtype is None:
@@ -111,26 +159,103 @@ def _spread(name: str, value: Value, shape: tuple[int, ...]) -> Value:
 
 
 def zeros_like(a: Any, dtype: Any = None, shape: Any = None, *, device: Any = None) -> Value:
-    """Zeros of the shape and dtype of ``a``, unless others are given."""
+    """Zeros of the shape and dtype of ``a``, unless others are given.
+
+    Args:
+      a: an array, a scalar, or something with a shape and a dtype.
+      dtype: that of ``a`` if None.
+      shape: that of ``a`` if None.
+      device: a device or a sharding to put the array on; that of ``a`` if None.
+
+    Returns:
+      An array.
+
+    Raises:
+      DTypeError: for lists.
+      ShapeError: for negative sizes.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.zeros_like(jnp.array([1, 2]))
+      Array([0, 0], dtype=int32)
+    """
     return _like("zeros_like", a, 0, dtype, shape, device)
 
 
 def ones_like(a: Any, dtype: Any = None, shape: Any = None, *, device: Any = None) -> Value:
-    """Ones of the shape and dtype of ``a``, unless others are given."""
+    """Ones of the shape and dtype of ``a``, unless others are given.
+
+    Args:
+      a: an array, a scalar, or something with a shape and a dtype.
+      dtype: that of ``a`` if None.
+      shape: that of ``a`` if None.
+      device: a device or a sharding to put the array on; that of ``a`` if None.
+
+    Returns:
+      An array.
+
+    Raises:
+      DTypeError: for lists.
+      ShapeError: for negative sizes.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.ones_like(jnp.array([1, 2]), dtype=float)
+      Array([1., 1.], dtype=float32)
+    """
     return _like("ones_like", a, 1, dtype, shape, device)
 
 
 def empty_like(
     prototype: Any, dtype: Any = None, shape: Any = None, *, device: Any = None
 ) -> Value:
-    """Zeros of the shape and dtype of ``prototype``, unless others are given."""
+    """Zeros of the shape and dtype of ``prototype``, unless others are given.
+
+    Args:
+      prototype: an array, a scalar, or something with a shape and a dtype.
+      dtype: that of ``prototype`` if None.
+      shape: that of ``prototype`` if None.
+      device: a device or a sharding to put the array on; that of ``prototype`` if None.
+
+    Returns:
+      An array full of 0, for nothing here is left uninitialised.
+
+    Raises:
+      DTypeError: for lists.
+      ShapeError: for negative sizes.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.empty_like(jnp.array([1, 2]))
+      Array([0, 0], dtype=int32)
+    """
     return _like("empty_like", prototype, 0, dtype, shape, device)
 
 
 def full_like(
     a: Any, fill_value: Any, dtype: Any = None, shape: Any = None, *, device: Any = None
 ) -> Value:
-    """An array full of a value, of the shape and dtype of ``a``, unless others are given."""
+    """An array full of a value, of the shape and dtype of ``a``, unless others are given.
+
+    Args:
+      a: an array, a scalar, or something with a shape and a dtype.
+      fill_value: a scalar, or an array that broadcasts to the shape.
+      dtype: that of ``a`` if None.
+      shape: that of ``a`` if None.
+      device: a device or a sharding to put the array on; that of ``a`` if None.
+
+    Returns:
+      An array.
+
+    Raises:
+      DTypeError: for lists.
+      ShapeError: for negative sizes, and a value that does not broadcast to the shape.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.full_like(jnp.array([1, 2]), 7.9)
+      Array([7, 7], dtype=int32)
+    """
     aval = _type_like("full_like", a, dtype, shape)
     value = _converted(fill_value, aval)
     return _on_device_of(a, result(_spread("full_like", value, aval.shape)), device)
@@ -172,17 +297,50 @@ def eye(
 ) -> Value:
     """Ones on the ``k``-th diagonal of an N × M matrix, zeros elsewhere.
 
-    >>> import functrax.numpy as jnp
-    >>> jnp.eye(2, 3, k=1, dtype=int)
-    Array([[0, 1, 0],
-           [0, 0, 1]], dtype=int32)
+    Args:
+      N: the number of rows.
+      M: the number of columns; as many as rows if None.
+      k: which diagonal: 0 the main one, above it if positive; may be traced.
+      dtype: float32 by default (float64 when x64 is on).
+      device: a device or a sharding to put the array on, or None.
+
+    Returns:
+      A matrix of shape ``(N, M)``.
+
+    Raises:
+      ShapeError: for negative sizes.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.eye(2, 3, k=1, dtype=int)
+      Array([[0, 1, 0],
+             [0, 0, 1]], dtype=int32)
     """
     made = convert(_diagonals("eye", compare.eq, N, M, k), float_or(dtype))
     return made if device is None else device_put(made, device)
 
 
 def tri(N: int, M: int | None = None, k: int = 0, dtype: Any = None) -> Value:
-    """Ones on and below the ``k``-th diagonal of an N × M matrix, zeros above."""
+    """Ones on and below the ``k``-th diagonal of an N × M matrix, zeros above.
+
+    Args:
+      N: the number of rows.
+      M: the number of columns; as many as rows if None.
+      k: which diagonal: 0 the main one, above it if positive.
+      dtype: float32 by default (float64 when x64 is on).
+
+    Returns:
+      A matrix of shape ``(N, M)``.
+
+    Raises:
+      ShapeError: for negative sizes.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.tri(2, 3)
+      Array([[1., 0., 0.],
+             [1., 1., 0.]], dtype=float32)
+    """
     return convert(_diagonals("tri", compare.ge, N, M, k), float_or(dtype))
 
 
@@ -200,7 +358,24 @@ def _diagonals(name: str, compare: Primitive, n: int, m: int | None, k: Any) -> 
 
 
 def identity(n: int, dtype: Any = None) -> Value:
-    """The identity matrix of size ``n``."""
+    """The identity matrix of size ``n``.
+
+    Args:
+      n: the number of rows and columns.
+      dtype: float32 by default (float64 when x64 is on).
+
+    Returns:
+      A matrix of shape ``(n, n)``.
+
+    Raises:
+      ShapeError: for a negative size.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.identity(2)
+      Array([[1., 0.],
+             [0., 1.]], dtype=float32)
+    """
     return eye(n, dtype=dtype)
 
 
@@ -215,10 +390,17 @@ def fromfunction(
       dtype: the dtype of the indices.
       **kwargs: given to ``function``.
 
-    >>> import functrax.numpy as jnp
-    >>> jnp.fromfunction(lambda i, j: i + 10 * j, (2, 3), dtype=int)
-    Array([[ 0, 10, 20],
-           [ 1, 11, 21]], dtype=int32)
+    Returns:
+      What the function gives.
+
+    Raises:
+      ShapeError: for negative sizes.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.fromfunction(lambda i, j: i + 10 * j, (2, 3), dtype=int)
+      Array([[ 0, 10, 20],
+             [ 1, 11, 21]], dtype=int32)
     """
     sizes = checked_shape("fromfunction", shape)
     exact = checked_dtype(dtype)

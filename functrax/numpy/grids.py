@@ -48,9 +48,18 @@ def meshgrid(
       sparse: whether axes of the result along which nothing changes have size 1.
       indexing: ``"xy"``: the first vector runs along axis 1; ``"ij"``: along axis 0.
 
+    Returns:
+      A list of arrays, one for each vector.
+
     Raises:
       ArgumentError: for another indexing.
       ShapeError: if an argument is not a vector.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.meshgrid(jnp.array([1, 2, 3]), jnp.array([10, 20]))[0]
+      Array([[1, 2, 3],
+             [1, 2, 3]], dtype=int32)
     """
     if indexing not in ("xy", "ij"):
         raise ArgumentError("meshgrid: unknown indexing", got=repr(indexing), fix="'xy' or 'ij'")
@@ -72,8 +81,22 @@ def meshgrid(
 def indices(dimensions: Sequence[int], dtype: Any = None, sparse: bool = False) -> Any:
     """The index of every element of an array of that shape, along each axis.
 
+    Args:
+      dimensions: the shape.
+      dtype: of the indices, int32 if None.
+      sparse: whether axes along which nothing changes have size 1.
+
     Returns:
       An array of shape ``(len(dimensions), *dimensions)``; if sparse, a tuple of arrays.
+
+    Raises:
+      IntegerOverflowError: if the dtype does not hold the largest index.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.indices((2, 3))[1]
+      Array([[0, 1, 2],
+             [0, 1, 2]], dtype=int32)
     """
     sizes = as_shape("indices", dimensions)
     kind = dtypes.int32 if dtype is None else dtypes.as_dtype(dtype)
@@ -99,8 +122,20 @@ def _stacked(found: Sequence[Value], dtype: DType) -> Value:
 def ix_(*args: Any) -> tuple[Value, ...]:
     """Index arrays that together mean an open grid; masks become positions.
 
+    Args:
+      *args: vectors of integers, or of booleans.
+
+    Returns:
+      A tuple of arrays; each has its elements along another axis.
+
     Raises:
       ShapeError: if an argument is not a vector.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> x = jnp.arange(6).reshape(2, 3)
+      >>> x[jnp.ix_(jnp.array([1]), jnp.array([0, 2]))]
+      Array([[3, 5]], dtype=int32)
     """
     found = []
     for k, arg in enumerate(args):
@@ -170,19 +205,67 @@ def _matrix_shape(name: str, arr: Any) -> Shape:
 
 
 def tril_indices_from(arr: Any, k: int = 0) -> tuple[Value, Value]:
-    """:func:`tril_indices` for the shape of a matrix."""
+    """:func:`tril_indices` for the shape of a matrix.
+
+    Args:
+      arr: a matrix; only its shape matters.
+      k: which diagonal: 0 the main one, above it if positive.
+
+    Returns:
+      The rows and the columns, int32 vectors.
+
+    Raises:
+      ShapeError: if ``arr`` is not a matrix.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.tril_indices_from(jnp.zeros((2, 2)))
+      (Array([0, 1, 1], dtype=int32), Array([0, 0, 1], dtype=int32))
+    """
     rows, columns = _matrix_shape("tril_indices_from", arr)
     return tril_indices(rows, k, columns)
 
 
 def triu_indices_from(arr: Any, k: int = 0) -> tuple[Value, Value]:
-    """:func:`triu_indices` for the shape of a matrix."""
+    """:func:`triu_indices` for the shape of a matrix.
+
+    Args:
+      arr: a matrix; only its shape matters.
+      k: which diagonal: 0 the main one, above it if positive.
+
+    Returns:
+      The rows and the columns, int32 vectors.
+
+    Raises:
+      ShapeError: if ``arr`` is not a matrix.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.triu_indices_from(jnp.zeros((2, 2)))
+      (Array([0, 0, 1], dtype=int32), Array([0, 1, 1], dtype=int32))
+    """
     rows, columns = _matrix_shape("triu_indices_from", arr)
     return triu_indices(rows, k, columns)
 
 
 def diag_indices(n: int, ndim: int = 2) -> tuple[Value, ...]:
-    """The positions of the main diagonal of an array of ``ndim`` axes of size ``n``."""
+    """The positions of the main diagonal of an array of ``ndim`` axes of size ``n``.
+
+    Args:
+      n: the size of each axis.
+      ndim: the number of axes.
+
+    Returns:
+      ``ndim`` times the same int32 vector.
+
+    Raises:
+      ArgumentError: for what is no integer.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.diag_indices(2)
+      (Array([0, 1], dtype=int32), Array([0, 1], dtype=int32))
+    """
     size = integer("diag_indices", "n", n)
     line = result(iota.bind(shape=(size,), dtype=dtypes.int32, axis=0))
     return (line,) * integer("diag_indices", "ndim", ndim)
@@ -191,8 +274,19 @@ def diag_indices(n: int, ndim: int = 2) -> tuple[Value, ...]:
 def diag_indices_from(arr: Any) -> tuple[Value, ...]:
     """:func:`diag_indices` for an array of equal sizes.
 
+    Args:
+      arr: an array of at least two axes, of one size; only its shape matters.
+
+    Returns:
+      For each axis the same int32 vector.
+
     Raises:
       ShapeError: if the sizes differ, or there are fewer than two.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.diag_indices_from(jnp.zeros((2, 2)))
+      (Array([0, 1], dtype=int32), Array([0, 1], dtype=int32))
     """
     shape = to_array("diag_indices_from", arr).aval.shape
     if len(shape) < 2 or len(set(shape)) > 1:
@@ -206,7 +300,25 @@ def diag_indices_from(arr: Any) -> tuple[Value, ...]:
 def mask_indices(
     n: int, mask_func: Callable[..., Any], k: int = 0, *, size: int | None = None
 ) -> tuple[Value, ...]:
-    """The positions of an n × n matrix of ones that ``mask_func(matrix, k)`` leaves."""
+    """The positions of an n × n matrix of ones that ``mask_func(matrix, k)`` leaves.
+
+    Args:
+      n: the size of the matrix.
+      mask_func: takes a matrix and ``k``, such as :func:`triu`.
+      k: handed on to ``mask_func``.
+      size: the number of positions; needed if the function gives a traced array.
+
+    Returns:
+      The rows and the columns, vectors of default integers.
+
+    Raises:
+      ConcretizationError: for a traced array and no size.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.mask_indices(2, jnp.triu)
+      (Array([0, 0, 1], dtype=int32), Array([0, 1, 1], dtype=int32))
+    """
     return nonzero(mask_func(ones((n, n), dtypes.int32), k), size=size)
 
 
@@ -216,6 +328,17 @@ def unravel_index(indices: Any, shape: Any) -> tuple[Value, ...]:
     Args:
       indices: an integer array; negative ones count from the end.
       shape: the shape in which they are positions.
+
+    Returns:
+      A tuple of integer arrays of the shape of ``indices``.
+
+    Raises:
+      DTypeError: if the indices are no integers.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.unravel_index(jnp.array([1, 5]), (2, 3))
+      (Array([0, 1], dtype=int32), Array([1, 2], dtype=int32))
     """
     sizes = as_shape("unravel_index", shape)
     total = math.prod(sizes)
@@ -245,10 +368,18 @@ def ravel_multi_index(
       order: ``"C"``, or ``"F"`` for column-major positions.
       dtype: of the result; by default the indices' own.
 
+    Returns:
+      Positions, of the shape to which the index arrays broadcast.
+
     Raises:
       ArgumentError: for an index out of range, other modes or orders, and a dtype that does not
         hold the largest position.
       ConcretizationError: for traced indices, if the mode is ``"raise"``.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.ravel_multi_index((jnp.array([0, 1]), jnp.array([1, 2])), (2, 3))
+      Array([1, 5], dtype=int32)
     """
     sizes = as_shape("ravel_multi_index", dims)
     if len(sizes) != len(multi_index) or order not in ("C", "F"):

@@ -230,6 +230,13 @@ def histogramdd(
     Raises:
       ShapeError: if there is not one weight for each point.
       ArgumentError: if there are not bins, or ranges, for each dimension.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> points = jnp.array([[0.0, 0.0], [1.0, 1.0], [2.0, 2.0]])
+      >>> jnp.histogramdd(points, bins=2)[0]
+      Array([[1, 0],
+             [0, 2]], dtype=int32)
     """
     points = _columns(sample)
     count = len(points)
@@ -304,6 +311,10 @@ def histogram2d(
 
     Returns:
       The counts, the edges along ``x``, and the edges along ``y``.
+
+    Raises:
+      ShapeError: if ``x`` and ``y`` differ in size, or there is not one weight for each point.
+      ArgumentError: if there are not bins, or ranges, for each dimension.
 
     Example:
       >>> import functrax.numpy as jnp

@@ -28,6 +28,17 @@ _Places: TypeAlias = "tuple[Value, Value]"
 def tril_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Value, Value]:
     """The positions on and below the ``k``-th diagonal of an n × m matrix: rows, columns.
 
+    Args:
+      n: the number of rows.
+      k: which diagonal: 0 the main one, above it if positive.
+      m: the number of columns; as many as rows if None.
+
+    Returns:
+      The rows and the columns, int32 vectors.
+
+    Raises:
+      ArgumentError: for what is no integer.
+
     Example:
       >>> import functrax.numpy as jnp
       >>> jnp.tril_indices(2)
@@ -42,7 +53,24 @@ def tril_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Value, Value
 
 
 def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Value, Value]:
-    """The positions on and above the ``k``-th diagonal of an n × m matrix: rows, columns."""
+    """The positions on and above the ``k``-th diagonal of an n × m matrix: rows, columns.
+
+    Args:
+      n: the number of rows.
+      k: which diagonal: 0 the main one, above it if positive.
+      m: the number of columns; as many as rows if None.
+
+    Returns:
+      The rows and the columns, int32 vectors.
+
+    Raises:
+      ArgumentError: for what is no integer.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.triu_indices(2)
+      (Array([0, 0, 1], dtype=int32), Array([0, 1, 1], dtype=int32))
+    """
     rows, columns, shift = _sizes("triu_indices", n, k, m)
     full = min(max(1 - shift, 0), rows)  # so many rows have all columns
     end = max(full, min(rows, columns - shift))  # behind the last row that is not empty

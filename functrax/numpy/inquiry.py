@@ -16,22 +16,63 @@ from functrax.numpy.promote import SCALARS, to_array
 
 
 def ndim(a: Any) -> int:
-    """The number of axes; lists as in :func:`shape`."""
+    """The number of axes; lists as in :func:`shape`.
+
+    Args:
+      a: an array, a scalar or a list.
+
+    Returns:
+      A Python integer.
+
+    Raises:
+      ValueError: for lists of unequal lengths, from NumPy.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.ndim(jnp.ones((2, 3))), jnp.ndim(1.5)
+      (2, 0)
+    """
     return len(_shape("ndim", a))
 
 
 def shape(a: Any) -> tuple[int, ...]:
     """The sizes of the axes; of lists and None as NumPy has them, with a DeprecationWarning.
 
-    >>> import functrax.numpy as jnp
-    >>> jnp.shape(jnp.ones((2, 3))), jnp.shape(1.5)
-    ((2, 3), ())
+    Args:
+      a: an array, a scalar or a list.
+
+    Returns:
+      A tuple of Python integers.
+
+    Raises:
+      ValueError: for lists of unequal lengths, from NumPy.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.shape(jnp.ones((2, 3))), jnp.shape(1.5)
+      ((2, 3), ())
     """
     return _shape("shape", a)
 
 
 def size(a: Any, axis: int | tuple[int, ...] | None = None) -> int:
-    """The number of elements, or the size of some axes; lists as in :func:`shape`."""
+    """The number of elements, or the size of some axes; lists as in :func:`shape`.
+
+    Args:
+      a: an array, a scalar or a list.
+      axis: an axis, or several; None for all.
+
+    Returns:
+      A Python integer.
+
+    Raises:
+      AxisError: for an axis out of range or named twice.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.size(jnp.ones((2, 3))), jnp.size(jnp.ones((2, 3)), axis=0)
+      (6, 2)
+    """
     from functrax.numpy.reductions import checked_axes
 
     sizes = _shape("size", a)
@@ -58,14 +99,44 @@ def _shape(name: str, a: Any) -> tuple[int, ...]:
 
 
 def iscomplexobj(x: Any) -> bool:
-    """Whether the dtype of ``x`` is complex."""
+    """Whether the dtype of ``x`` is complex.
+
+    Args:
+      x: an array, a scalar or a list; None is not complex.
+
+    Returns:
+      A Python boolean.
+
+    Raises:
+      DTypeError: for what is no array.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.iscomplexobj(1j), jnp.iscomplexobj(jnp.zeros(2))
+      (True, False)
+    """
     if isinstance(x, (list, tuple)):
         return bool(np.iscomplexobj(x))
     return x is not None and _dtype_of(x) in dtypes.COMPLEX
 
 
 def isrealobj(x: Any) -> bool:
-    """Whether the dtype of ``x`` is not complex."""
+    """Whether the dtype of ``x`` is not complex.
+
+    Args:
+      x: an array, a scalar or a list.
+
+    Returns:
+      A Python boolean.
+
+    Raises:
+      DTypeError: for what is no array.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.isrealobj(1j), jnp.isrealobj(jnp.zeros(2))
+      (False, True)
+    """
     return not iscomplexobj(x)
 
 
@@ -74,7 +145,19 @@ def _dtype_of(x: Any) -> DType:
 
 
 def isscalar(element: Any) -> bool:
-    """Whether ``element`` is a number, or an array without axes."""
+    """Whether ``element`` is a number, or an array without axes.
+
+    Args:
+      element: anything.
+
+    Returns:
+      A Python boolean; True for arrays without axes, where NumPy says False.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.isscalar(1.5), jnp.isscalar(jnp.array(1.5)), jnp.isscalar(jnp.zeros(1))
+      (True, True, False)
+    """
     if isinstance(element, Array):
         return not element.shape
     if isinstance(element, np.ndarray):
@@ -85,7 +168,25 @@ def isscalar(element: Any) -> bool:
 
 
 def can_cast(from_: Any, to: Any, casting: str = "safe") -> bool:
-    """Whether NumPy's rules let a dtype become another; arguments as ``numpy.can_cast``."""
+    """Whether NumPy's rules let a dtype become another.
+
+    Args:
+      from_: a dtype, or its name.
+      to: another.
+      casting: ``"no"``, ``"equiv"``, ``"safe"`` (nothing is lost), ``"same_kind"`` or ``"unsafe"``
+        (always).
+
+    Returns:
+      A Python boolean.
+
+    Raises:
+      DTypeError: for what names no dtype.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.can_cast("int32", "int8"), jnp.can_cast("int32", "int8", "same_kind")
+      (False, True)
+    """
     return bool(np.can_cast(dtypes.as_dtype(from_), dtypes.as_dtype(to), casting))  # type: ignore[arg-type]
 
 
@@ -108,13 +209,17 @@ def isdtype(dtype: Any, kind: Any) -> bool:
       kind: "bool", "signed integer", "unsigned integer", "integral", "real floating",
         "complex floating", "numeric", a dtype, or a tuple of them.
 
+    Returns:
+      A Python boolean.
+
     Raises:
       ArgumentError: for a kind that does not exist.
       DTypeError: if ``dtype`` is not one.
 
-    >>> import functrax.numpy as jnp
-    >>> jnp.isdtype("float32", "real floating")
-    True
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.isdtype("float32", "real floating")
+      True
     """
     exact = dtypes.as_dtype(dtype)
     kinds = kind if isinstance(kind, tuple) else (kind,)
@@ -135,9 +240,20 @@ def _is_of_kind(dtype: DType, kind: Any) -> bool:
 def issubdtype(arg1: Any, arg2: Any) -> bool:
     """Whether a dtype is of a type, or of an abstract type such as ``floating``.
 
-    >>> import functrax.numpy as jnp
-    >>> jnp.issubdtype("bfloat16", jnp.floating)
-    True
+    Args:
+      arg1: a dtype, a scalar type, or a name.
+      arg2: another, or an abstract type.
+
+    Returns:
+      A Python boolean.
+
+    Raises:
+      TypeError: for what is neither.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.issubdtype("bfloat16", jnp.floating)
+      True
     """
     return dtypes.issubdtype(_plain(arg1), _plain(arg2))
 
@@ -155,7 +271,19 @@ __all__ = [
 
 
 def iterable(y: Any) -> bool:
-    """Whether one can iterate over it."""
+    """Whether one can iterate over it.
+
+    Args:
+      y: anything.
+
+    Returns:
+      A Python boolean.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.iterable(jnp.zeros(2)), jnp.iterable(jnp.array(1.5))
+      (True, False)
+    """
     try:
         iter(y)
     except TypeError:

@@ -50,6 +50,9 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Value:
       values: an array; it broadcasts to the shape that is inserted.
       axis: None inserts into the elements in row-major order.
 
+    Returns:
+      An array of the dtype of ``arr``.
+
     Raises:
       ArgumentError: for a position out of range that is known while tracing; a traced one means
         the nearest.
@@ -227,6 +230,9 @@ def delete(
       axis: None deletes from the elements in row-major order.
       assume_unique_indices: a promise that no position is named twice; integers may then be
         traced.
+
+    Returns:
+      An array of the dtype of ``arr``.
 
     Raises:
       ConcretizationError: if ``obj`` is traced, without that promise.

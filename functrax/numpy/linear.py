@@ -18,6 +18,16 @@ __all__ = ["cross", "kron"]
 def kron(a: Any, b: Any) -> Value:
     """The Kronecker product: each element of ``a`` times the whole of ``b``, as blocks.
 
+    Args:
+      a: an array.
+      b: another; the one of fewer axes gets axes of size 1 in front.
+
+    Returns:
+      An array whose sizes are the products of theirs.
+
+    Raises:
+      DTypeError: for lists.
+
     Example:
       >>> import functrax.numpy as jnp
       >>> jnp.kron(jnp.array([1, 10]), jnp.array([1, 2]))
@@ -47,8 +57,17 @@ def cross(
       axisc: where the vectors stand in the result.
       axis: all three at once.
 
+    Returns:
+      An array of the broadcast shape; for vectors of 2 elements without the last axis.
+
     Raises:
       ShapeError: if the vectors have neither 2 nor 3 elements.
+      AxisError: for an axis out of range.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.cross(jnp.array([1, 0, 0]), jnp.array([0, 1, 0]))
+      Array([0, 0, 1], dtype=int32)
     """
     if axis is not None:
         axisa = axisb = axisc = axis

@@ -67,6 +67,9 @@ def pad(
       **kwargs: ``constant_values``, ``end_values`` or ``stat_length``, in the forms that
         ``pad_width`` has; ``reflect_type``, ``"even"`` or ``"odd"``.
 
+    Returns:
+      An array of the dtype of ``array``.
+
     Raises:
       ArgumentError: for another mode, or a keyword that the mode does not take.
       ShapeError: for negative widths, and for padding an axis without elements from itself.

@@ -53,6 +53,9 @@ def polyval(p: Any, x: Any, *, unroll: int = 16) -> Value:
     Returns:
       An array of the shape of ``x``.
 
+    Raises:
+      ShapeError: for coefficients without an axis, and shapes that do not broadcast.
+
     Example:
       >>> import functrax.numpy as jnp
       >>> jnp.polyval(jnp.array([1, 0, 2]), 3)
@@ -110,16 +113,43 @@ def _aligned(name: str, a1: Any, a2: Any) -> list[Value]:
 def polyadd(a1: Any, a2: Any) -> Value:
     """The sum of two polynomials.
 
-    >>> import functrax.numpy as jnp
-    >>> jnp.polyadd(jnp.array([1, 2, 3]), jnp.array([1, 1]))
-    Array([1, 3, 4], dtype=int32)
+    Args:
+      a1: coefficients, a vector, that of the highest power first.
+      a2: others.
+
+    Returns:
+      The coefficients of the sum, as many as the longer operand has; zeros in front stay.
+
+    Raises:
+      ShapeError: for more than one axis.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.polyadd(jnp.array([1, 2, 3]), jnp.array([1, 1]))
+      Array([1, 3, 4], dtype=int32)
     """
     x, y = _aligned("polyadd", a1, a2)
     return x + y
 
 
 def polysub(a1: Any, a2: Any) -> Value:
-    """The difference of two polynomials."""
+    """The difference of two polynomials.
+
+    Args:
+      a1: coefficients, a vector, that of the highest power first.
+      a2: others.
+
+    Returns:
+      The coefficients of the difference, as many as the longer operand has; zeros in front stay.
+
+    Raises:
+      ShapeError: for more than one axis.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.polysub(jnp.array([1, 2, 3]), jnp.array([1, 1]))
+      Array([1, 1, 2], dtype=int32)
+    """
     x, y = _aligned("polysub", a1, a2)
     return x - y
 
@@ -132,6 +162,13 @@ def polymul(a1: Any, a2: Any, *, trim_leading_zeros: bool = False) -> Value:
       a2: others.
       trim_leading_zeros: leave zeros in front of the operands out, as NumPy does; their values
         must be known.
+
+    Returns:
+      The coefficients of the product; integers become floats.
+
+    Raises:
+      ShapeError: for more than one axis.
+      ConcretizationError: for traced operands with ``trim_leading_zeros``.
 
     Example:
       >>> import functrax.numpy as jnp
@@ -156,6 +193,10 @@ def polydiv(u: Any, v: Any, *, trim_leading_zeros: bool = False) -> tuple[Value,
 
     Returns:
       The quotient, and the rest, of the size of ``u``.
+
+    Raises:
+      ShapeError: for more than one axis.
+      ConcretizationError: for traced operands with ``trim_leading_zeros``.
 
     Example:
       >>> import functrax.numpy as jnp
@@ -202,11 +243,15 @@ def polyder(p: Any, m: int = 1) -> Value:
     """The derivative of a polynomial.
 
     Args:
-      p: coefficients.
+      p: coefficients, a vector, that of the highest power first.
       m: how often to differentiate.
+
+    Returns:
+      The coefficients of the derivative, ``m`` fewer; integers become floats.
 
     Raises:
       ArgumentError: for a negative ``m``.
+      ShapeError: for more than one axis.
 
     Example:
       >>> import functrax.numpy as jnp
@@ -240,9 +285,12 @@ def polyint(p: Any, m: int = 1, k: Any = None) -> Value:
       k: the constants, that of the first integration first: ``m`` numbers, or one for all; 0 if
         None.
 
+    Returns:
+      The coefficients of the integral, ``m`` more; integers become floats.
+
     Raises:
       ArgumentError: for a negative ``m``.
-      ShapeError: for another number of constants.
+      ShapeError: for another number of constants, and more than one axis.
 
     Example:
       >>> import functrax.numpy as jnp
@@ -284,6 +332,9 @@ def poly(seq_of_zeros: Any) -> Value:
 
     Args:
       seq_of_zeros: a vector of zeros, one zero, or a square matrix, whose eigenvalues they are.
+
+    Returns:
+      A vector with one more element than there are zeros; the scalar 1 of none.
 
     Raises:
       ShapeError: for other arrays.
@@ -334,6 +385,10 @@ def vander(x: Any, N: int | None = None, increasing: bool = False) -> Value:
 
     Returns:
       A matrix of shape ``(x.size, N)``.
+
+    Raises:
+      ShapeError: if ``x`` is not a vector.
+      ArgumentError: for a negative ``N``.
 
     Example:
       >>> import functrax.numpy as jnp

@@ -72,12 +72,16 @@ def quantile(
       An array of the shape of ``q`` followed by that of the axes that are left.
 
     Raises:
-      ShapeError: for an axis without elements, and weights of another shape.
-      ArgumentError: for another method, and weights with a method that has none.
+      ShapeError: for an axis without elements, a ``q`` of several axes, and weights of another
+        shape.
+      ArgumentError: for another method.
+      DTypeError: for complex numbers.
+      UnavailableError: for weights with a method that has none, and for ``out``.
 
-    >>> import functrax.numpy as jnp
-    >>> jnp.quantile(jnp.array([1.0, 2.0, 4.0]), 0.75)
-    Array(3., dtype=float32)
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.quantile(jnp.array([1.0, 2.0, 4.0]), 0.75)
+      Array(3., dtype=float32)
     """
     no_out("quantile", out)
     return _quantile("quantile", a, q, 1, axis, method, keepdims, False, weights)
@@ -94,7 +98,33 @@ def nanquantile(
     *,
     weights: Any = None,
 ) -> Value:
-    """:func:`quantile` of the elements that are not NaN; NaN where all are."""
+    """:func:`quantile` of the elements that are not NaN; NaN where all are.
+
+    Args:
+      a: a real array or a scalar.
+      q: a fraction from 0 to 1, or several in an array of one axis.
+      axis: an axis, a tuple of axes, or None for all.
+      out: must be None.
+      overwrite_input: accepted for NumPy's sake.
+      method: as for :func:`quantile`.
+      keepdims: leave the reduced axes with size 1.
+      weights: as for :func:`quantile`.
+
+    Returns:
+      An array of the shape of ``q`` followed by that of the axes that are left.
+
+    Raises:
+      ShapeError: for an axis without elements, a ``q`` of several axes, and weights of another
+        shape.
+      ArgumentError: for another method.
+      DTypeError: for complex numbers.
+      UnavailableError: for weights with a method that has none, and for ``out``.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.nanquantile(jnp.array([1.0, jnp.nan, 2.0, 4.0]), 0.75)
+      Array(3., dtype=float32)
+    """
     no_out("nanquantile", out)
     return _quantile("nanquantile", a, q, 1, axis, method, keepdims, True, weights)
 
@@ -110,7 +140,33 @@ def percentile(
     *,
     weights: Any = None,
 ) -> Value:
-    """:func:`quantile` with ``q`` from 0 to 100."""
+    """:func:`quantile` with ``q`` from 0 to 100.
+
+    Args:
+      a: a real array or a scalar; NaN among the elements gives NaN.
+      q: a number from 0 to 100, or several in an array of one axis.
+      axis: an axis, a tuple of axes, or None for all.
+      out: must be None.
+      overwrite_input: accepted for NumPy's sake.
+      method: as for :func:`quantile`.
+      keepdims: leave the reduced axes with size 1.
+      weights: as for :func:`quantile`.
+
+    Returns:
+      An array of the shape of ``q`` followed by that of the axes that are left.
+
+    Raises:
+      ShapeError: for an axis without elements, a ``q`` of several axes, and weights of another
+        shape.
+      ArgumentError: for another method.
+      DTypeError: for complex numbers.
+      UnavailableError: for weights with a method that has none, and for ``out``.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.percentile(jnp.array([1.0, 2.0, 4.0]), 75)
+      Array(3., dtype=float32)
+    """
     no_out("percentile", out)
     return _quantile("percentile", a, q, 100, axis, method, keepdims, False, weights)
 
@@ -126,7 +182,33 @@ def nanpercentile(
     *,
     weights: Any = None,
 ) -> Value:
-    """:func:`nanquantile` with ``q`` from 0 to 100."""
+    """:func:`nanquantile` with ``q`` from 0 to 100.
+
+    Args:
+      a: a real array or a scalar.
+      q: a number from 0 to 100, or several in an array of one axis.
+      axis: an axis, a tuple of axes, or None for all.
+      out: must be None.
+      overwrite_input: accepted for NumPy's sake.
+      method: as for :func:`quantile`.
+      keepdims: leave the reduced axes with size 1.
+      weights: as for :func:`quantile`.
+
+    Returns:
+      An array of the shape of ``q`` followed by that of the axes that are left.
+
+    Raises:
+      ShapeError: for an axis without elements, a ``q`` of several axes, and weights of another
+        shape.
+      ArgumentError: for another method.
+      DTypeError: for complex numbers.
+      UnavailableError: for weights with a method that has none, and for ``out``.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.nanpercentile(jnp.array([1.0, jnp.nan, 2.0, 4.0]), 75)
+      Array(3., dtype=float32)
+    """
     no_out("nanpercentile", out)
     return _quantile("nanpercentile", a, q, 100, axis, method, keepdims, True, weights)
 
@@ -140,9 +222,25 @@ def median(
 ) -> Value:
     """The middle element along axes, or the mean of the two in the middle.
 
-    >>> import functrax.numpy as jnp
-    >>> jnp.median(jnp.array([5, 1, 2, 9]))
-    Array(3.5, dtype=float32)
+    Args:
+      a: a real array or a scalar; NaN among the elements gives NaN.
+      axis: an axis, a tuple of axes, or None for all.
+      out: must be None.
+      overwrite_input: accepted for NumPy's sake.
+      keepdims: leave the reduced axes with size 1.
+
+    Returns:
+      A floating point array without the reduced axes.
+
+    Raises:
+      ShapeError: for an axis without elements, where NumPy gives NaN.
+      DTypeError: for complex numbers.
+      UnavailableError: for ``out``.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.median(jnp.array([5, 1, 2, 9]))
+      Array(3.5, dtype=float32)
     """
     no_out("median", out)
     return _quantile("median", a, 0.5, 1, axis, "midpoint", keepdims, False)
@@ -155,7 +253,28 @@ def nanmedian(
     overwrite_input: bool = False,
     keepdims: bool = False,
 ) -> Value:
-    """:func:`median` of the elements that are not NaN; NaN where all are."""
+    """:func:`median` of the elements that are not NaN; NaN where all are.
+
+    Args:
+      a: a real array or a scalar.
+      axis: an axis, a tuple of axes, or None for all.
+      out: must be None.
+      overwrite_input: accepted for NumPy's sake.
+      keepdims: leave the reduced axes with size 1.
+
+    Returns:
+      A floating point array without the reduced axes.
+
+    Raises:
+      ShapeError: for an axis without elements.
+      DTypeError: for complex numbers.
+      UnavailableError: for ``out``.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.nanmedian(jnp.array([5.0, jnp.nan, 1.0, 2.0]))
+      Array(2., dtype=float32)
+    """
     no_out("nanmedian", out)
     return _quantile("nanmedian", a, 0.5, 1, axis, "midpoint", keepdims, True)
 

@@ -61,12 +61,18 @@ def arange(
       dtype: that in which the arguments meet by default.
       device: a device or a sharding to put the array on, or None.
 
+    Returns:
+      A vector.  Its dtype is the default integer for Python integers, as in JAX; where NumPy counts
+      in 64 bits.
+
     Raises:
       ConcretizationError: if an argument is traced: it decides the shape.
+      ArgumentError: for a step of 0.
 
-    >>> import functrax.numpy as jnp
-    >>> jnp.arange(2, 8, 2)
-    Array([2, 4, 6], dtype=int32)
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.arange(2, 8, 2)
+      Array([2, 4, 6], dtype=int32)
     """
     given = [x for x in (start, stop, step) if x is not None]
     known = [_known_scalar("arange", x) for x in given]
@@ -207,9 +213,15 @@ def linspace(
     Returns:
       The array, or ``(array, distance)``.
 
-    >>> import functrax.numpy as jnp
-    >>> jnp.linspace(0, 1, 5)
-    Array([0.  , 0.25, 0.5 , 0.75, 1.  ], dtype=float32)
+    Raises:
+      ArgumentError: if ``num`` is negative or no integer.
+      ShapeError: if the ends do not broadcast.
+      AxisError: for an axis out of range.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.linspace(0, 1, 5)
+      Array([0.  , 0.25, 0.5 , 0.75, 1.  ], dtype=float32)
     """
     count = checked_number("linspace", num)
     first, last = _ends("linspace", start, stop, dtype)
@@ -305,9 +317,17 @@ def logspace(
       dtype: that of the result.
       axis: the axis along which the numbers are spaced.
 
-    >>> import functrax.numpy as jnp
-    >>> jnp.logspace(0, 2, 3)
-    Array([  1.,  10., 100.], dtype=float32)
+    Returns:
+      An array of ``num`` numbers along ``axis``.
+
+    Raises:
+      ArgumentError: if ``num`` is negative or no integer.
+      ShapeError: if the ends do not broadcast.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.logspace(0, 2, 3)
+      Array([  1.,  10., 100.], dtype=float32)
     """
     count = checked_number("logspace", num)
     first, last = _ends("logspace", start, stop, None)
@@ -335,9 +355,17 @@ def geomspace(
       dtype: that of the result.
       axis: the axis along which the numbers are spaced.
 
-    >>> import functrax.numpy as jnp
-    >>> jnp.geomspace(1, 100, 3)
-    Array([  1.,  10., 100.], dtype=float32)
+    Returns:
+      An array of ``num`` numbers along ``axis``; the first and the last are the ends exactly.
+
+    Raises:
+      ArgumentError: if ``num`` is negative or no integer.
+      ShapeError: if the ends do not broadcast.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.geomspace(1, 100, 3)
+      Array([  1.,  10., 100.], dtype=float32)
     """
     count = checked_number("geomspace", num)
     first, last = _ends("geomspace", start, stop, dtype)

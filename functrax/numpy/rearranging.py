@@ -330,7 +330,24 @@ def how_many_before(places: Value, length: int, dtype: DType) -> Value:
 
 
 def resize(a: Any, new_shape: Any) -> Value:
-    """The elements in row-major order, repeated or cut off to fill another shape."""
+    """The elements in row-major order, repeated or cut off to fill another shape.
+
+    Args:
+      a: an array.
+      new_shape: an integer or a sequence of sizes.
+
+    Returns:
+      An array of that shape; zeros if ``a`` has no elements.
+
+    Raises:
+      ShapeError: for negative sizes.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.resize(jnp.array([1, 2, 3]), (2, 2))
+      Array([[1, 2],
+             [3, 1]], dtype=int32)
+    """
     x = to_array("resize", a)
     shape = as_shape("resize", new_shape)
     if min(shape, default=0) < 0:

@@ -48,6 +48,7 @@ def nonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> tuple
 
     Raises:
       ConcretizationError: if ``a`` is traced and there is no size.
+      ShapeError: for a scalar.
 
     Example:
       >>> import functrax.numpy as jnp
@@ -106,13 +107,49 @@ def _traced_nonzero(x: Value, size: int | None, fills: tuple[Any, ...]) -> tuple
 
 
 def flatnonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> Value:
-    """The row-major positions of the elements that are not zero; see :func:`nonzero`."""
+    """The row-major positions of the elements that are not zero.
+
+    Args:
+      a: an array.
+      size: the number of positions in the result; needed if ``a`` is traced.
+      fill_value: the position in place of missing ones; 0 if None.
+
+    Returns:
+      A vector of default integers.
+
+    Raises:
+      ConcretizationError: if ``a`` is traced and there is no size.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.flatnonzero(jnp.array([[0, 3], [0, 4]]))
+      Array([1, 3], dtype=int32)
+    """
     x = to_array("flatnonzero", a)
     return nonzero(reshape_to(x, (x.aval.size,)), size=size, fill_value=fill_value)[0]
 
 
 def argwhere(a: Any, *, size: int | None = None, fill_value: Any = None) -> Value:
-    """The positions of the elements that are not zero, one in each row; see :func:`nonzero`."""
+    """The positions of the elements that are not zero, one in each row.
+
+    Args:
+      a: an array.
+      size: the number of positions in the result; needed if ``a`` is traced.
+      fill_value: an index, or one for each axis, for positions that are missing; 0 if None.
+
+    Returns:
+      A matrix of default integers with a column for each axis.
+
+    Raises:
+      ConcretizationError: if ``a`` is traced and there is no size.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.argwhere(jnp.array([[0, 3], [5, 4]]))
+      Array([[0, 1],
+             [1, 0],
+             [1, 1]], dtype=int32)
+    """
     x = to_array("argwhere", a)
     if not x.aval.ndim:
         (found,) = nonzero(reshape_to(x, (1,)), size=size, fill_value=fill_value)
@@ -213,6 +250,17 @@ def digitize(x: Any, bins: Any, right: bool = False, *, method: str | None = Non
       bins: a vector that increases or decreases.
       right: whether a bin contains its right edge instead of its left one.
       method: as for :func:`searchsorted`.
+
+    Returns:
+      int32 positions from 0 to the number of edges, of the shape of ``x``.
+
+    Raises:
+      ShapeError: if ``bins`` is not a vector.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.digitize(jnp.array([0.5, 1.0, 9.0]), jnp.array([1.0, 2.0, 3.0]))
+      Array([0, 1, 3], dtype=int32)
     """
     values, edges = to_array("digitize", x), to_array("digitize", bins, 1)
     if edges.aval.ndim != 1:

@@ -1,6 +1,6 @@
 """Elements chosen by index arrays and by conditions: take, take_along_axis, choose, select.
 
-Reading by positions is one ``reindex``, writing one ``scatter``.  Out of range, ``take`` gives NaN
+Reading by positions is one ``reindex``.  Out of range, ``take`` gives NaN
 (for integers the lowest value) unless a mode says otherwise, as in JAX.
 """
 
@@ -24,12 +24,12 @@ from functrax.core.index.map import IndexMap
 from functrax.core.prims.arithmetic import modulo, select_n, stop_gradient
 from functrax.core.prims.comparisons import ne
 from functrax.core.prims.convert import as_positions
-from functrax.core.prims.mapped import reindex, scatter
+from functrax.core.prims.mapped import reindex
 from functrax.core.tracing.primitive import Value, like
 from functrax.core.types import dtypes
-from functrax.numpy.at import At, cast_update
+from functrax.numpy.at import At
 from functrax.numpy.axes import Shape, many_axes, one_axis
-from functrax.numpy.broadcasting import broadcast_arrays, broadcast_to
+from functrax.numpy.broadcasting import broadcast_arrays
 from functrax.numpy.index_plan import Bounds, operand_in_range, read_index
 from functrax.numpy.indexing import fill_literal, gather, mode_name
 from functrax.numpy.promote import (
@@ -39,14 +39,12 @@ from functrax.numpy.promote import (
     result,
     to_array,
 )
-from functrax.numpy.rearranging import is_known, resize
+from functrax.numpy.rearranging import is_known
 from functrax.numpy.searching import nonzero
 from functrax.numpy.shaping import join, reshape_to, slice_axis
-from functrax.numpy.triangles import refuse_inplace
 
 __all__ = [
-    "choose", "compress", "extract", "place", "put", "put_along_axis", "select", "take",
-    "take_along_axis", "trim_zeros",
+    "choose", "compress", "extract", "select", "take", "take_along_axis", "trim_zeros",
 ]  # fmt: skip
 
 
@@ -96,7 +94,7 @@ def take(
             fix="an axis with elements, or no indices",
         )
     if mode == "wrap":
-        index, mode = _around(index, x.aval.shape[k]), "clip"
+        index, mode = wrapped_around(index, x.aval.shape[k]), "clip"
         bounds = Bounds(clip=True)
     else:
         fills = mode_name("take", mode, "fill") == "fill"
@@ -122,7 +120,7 @@ def integers(name: str, indices: Any) -> Value:
     )
 
 
-def _around(index: Value, size: int) -> Value:
+def wrapped_around(index: Value, size: int) -> Value:
     if not is_known(index):
         return modulo(as_positions(index, size), size)
     around = np.mod(np.asarray(index).astype(np.int64), max(size, 1))
@@ -149,8 +147,19 @@ def take_along_axis(
       wrap_negative_indices: whether negative indices count from the end; if None, they do but
         for the mode ``"promise_in_bounds"``.
 
+    Returns:
+      An array of the shape of ``indices``, the other axes broadcast.
+
     Raises:
       ShapeError: if ranks differ or other axes do not broadcast.
+      DTypeError: if the indices are no integers.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> x = jnp.array([[3, 1], [5, 9]])
+      >>> jnp.take_along_axis(x, jnp.argmax(x, axis=1, keepdims=True), axis=1)
+      Array([[3],
+             [9]], dtype=int32)
     """
     x, index = to_array("take_along_axis", arr), integers("take_along_axis", indices)
     if axis is None:
@@ -162,12 +171,12 @@ def take_along_axis(
     wraps = kind != "promise" if wrap_negative_indices is None else wrap_negative_indices
     k = one_axis("take_along_axis", axis, x.aval.ndim)
     index = operand_in_range(index, x.aval.shape[k], Bounds(clip=not fills, wrap=wraps))
-    index_map = _along_axis("take_along_axis", x.aval.shape, index.aval.shape, k)
+    index_map = map_along_axis("take_along_axis", x.aval.shape, index.aval.shape, k)
     fill = fill_literal("take_along_axis", x.aval.dtype, fill_value) if fills else like(x, 0)
     return result(reindex.bind(x, index, map=index_map, fill=fill))
 
 
-def _along_axis(name: str, shape: Shape, index: Shape, axis: int) -> IndexMap:
+def map_along_axis(name: str, shape: Shape, index: Shape, axis: int) -> IndexMap:
     if len(shape) != len(index):
         raise ShapeError(
             f"{name}: the array and the indices have different ranks",
@@ -184,76 +193,6 @@ def _along_axis(name: str, shape: Shape, index: Shape, axis: int) -> IndexMap:
     return IndexMap(tuple(whole), shape, tuple(exprs))
 
 
-def put_along_axis(
-    arr: Any, indices: Any, values: Any, axis: int | None, inplace: bool = True, *, mode: Any = None
-) -> Value:
-    """A copy in which the elements that :func:`take_along_axis` would take have other values.
-
-    Raises:
-      UnavailableError: if ``inplace`` is not False, for arrays are immutable.
-    """
-    refuse_inplace("put_along_axis", inplace)
-    x, index = to_array("put_along_axis", arr), integers("put_along_axis", indices)
-    shape = x.aval.shape
-    if axis is None:
-        x, axis = reshape_to(x, (x.aval.size,)), 0
-    k = one_axis("put_along_axis", axis, x.aval.ndim)
-    clip = mode_name("put_along_axis", mode, "fill") == "clip"
-    index = operand_in_range(index, x.aval.shape[k], Bounds(clip))
-    index_map = _along_axis("put_along_axis", x.aval.shape, index.aval.shape, k)
-    updates = broadcast_to(result(cast_update("put_along_axis", values, x.aval)), index_map.domain)
-    return reshape_to(scatter.bind(x, updates, index, map=index_map, op="set", unique=False), shape)
-
-
-def put(a: Any, ind: Any, v: Any, mode: str | None = None, *, inplace: bool = True) -> Value:
-    """A copy with values ``v``, repeated if too few, at row-major positions ``ind``.
-
-    Out of range, ``mode`` None or ``"clip"`` means the nearest position, ``"wrap"`` counts around,
-    and ``"drop"`` leaves the value out.
-
-    Raises:
-      UnavailableError: if ``inplace`` is not False, for arrays are immutable.
-    """
-    refuse_inplace("put", inplace)
-    x, index, values = to_array("put", a), integers("put", ind), to_array("put", v, 2)
-    flat = reshape_to(x, (x.aval.size,))
-    if not index.aval.size or not values.aval.size:
-        return x
-    index = reshape_to(index, (index.aval.size,))
-    if mode == "wrap":
-        index, mode = _around(index, x.aval.size), "clip"
-    updates = resize(values, (index.aval.size,))
-    return reshape_to(At(flat)[index].set(updates, mode=mode or "clip"), x.aval.shape)
-
-
-def place(arr: Any, mask: Any, vals: Any, *, inplace: bool = True) -> Value:
-    """A copy with values ``vals``, repeated if too few, where the mask holds.
-
-    Raises:
-      UnavailableError: if ``inplace`` is not False.
-      ArgumentError: if there is no value.
-    """
-    refuse_inplace("place", inplace)
-    x, chosen, values = to_array("place", arr), to_array("place", mask, 1), to_array("place", vals)
-    if chosen.aval.size != x.aval.size:
-        raise ShapeError(
-            "place: the mask has another size than the array",
-            got=f"{x.aval.str_short()}, {chosen.aval.str_short()}",
-            fix="a mask of the array's shape",
-        )
-    if not values.aval.size:
-        raise ArgumentError(
-            "place: there is no value to place",
-            got=values.aval.str_short(),
-            fix="one value or more",
-        )
-    flat = reshape_to(x, (x.aval.size,))
-    (where,) = nonzero(reshape_to(chosen, (chosen.aval.size,)), size=x.aval.size,
-                       fill_value=x.aval.size)  # fmt: skip
-    updates = resize(values, (x.aval.size,))
-    return reshape_to(At(flat)[where].set(updates), x.aval.shape)
-
-
 def choose(a: Any, choices: Any, out: None = None, mode: str = "raise") -> Value:
     """``result[i] = choices[a[i]][i]``, of arrays that broadcast.
 
@@ -263,8 +202,18 @@ def choose(a: Any, choices: Any, out: None = None, mode: str = "raise") -> Value
       out: must be None.
       mode: out of range, ``"raise"`` an error (``a`` must be known), ``"clip"``, ``"wrap"``.
 
+    Returns:
+      An array of the shape to which ``a`` and the choices broadcast.
+
     Raises:
-      ArgumentError: for a choice that does not exist.
+      ArgumentError: for a choice that does not exist, and another mode.
+      ConcretizationError: for a traced ``a`` with ``"raise"``.
+      DTypeError: if ``a`` holds no integers.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.choose(jnp.array([0, 1, 0]), [jnp.array([1, 2, 3]), 10])
+      Array([ 1, 10,  3], dtype=int32)
     """
     which = integers("choose", a)
     listed = list(choices) if isinstance(choices, (list, tuple)) else _rows(choices)
@@ -273,7 +222,7 @@ def choose(a: Any, choices: Any, out: None = None, mode: str = "raise") -> Value
     if mode == "raise":
         _check_choices(which, count)
     elif mode == "wrap":
-        which = _around(which, count)
+        which = wrapped_around(which, count)
     elif mode != "clip":
         raise ArgumentError("choose: unknown mode", got=repr(mode), fix="'clip', 'wrap', 'raise'")
     which = operand_in_range(which, count, Bounds(clip=True, wrap=False))
@@ -309,8 +258,23 @@ def _check_choices(which: Value, count: int) -> None:
 def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0) -> Value:
     """The element of the first choice whose condition holds, else the default.
 
+    Args:
+      condlist: conditions; they broadcast with the choices.
+      choicelist: one choice for each condition, an array or a scalar.
+      default: where no condition holds.
+
+    Returns:
+      An array of the broadcast shape, in the dtype in which the choices and the default meet.
+
     Raises:
       ArgumentError: if there are no conditions, or not one for each choice.
+      ShapeError: for shapes that do not broadcast.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> x = jnp.arange(5)
+      >>> jnp.select([x < 1, x > 3], [x - 10, x * 10], default=x)
+      Array([-10,   1,   2,   3,  40], dtype=int32)
     """
     if len(condlist) != len(choicelist) or not condlist:
         raise ArgumentError(
@@ -350,8 +314,17 @@ def compress(
       fill_value: what the result is filled up with.
       out: must be None.
 
+    Returns:
+      An array whose size along ``axis`` is the number of slices, or ``size``.
+
     Raises:
       ConcretizationError: if the condition is traced and there is no size.
+      ShapeError: if the condition is not a vector.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.compress(jnp.array([True, False, True]), jnp.array([5, 6, 7]))
+      Array([5, 7], dtype=int32)
     """
     mask, x = to_array("compress", condition), to_array("compress", a, 1)
     if mask.aval.ndim != 1:
@@ -368,7 +341,26 @@ def compress(
 
 
 def extract(condition: Any, arr: Any, *, size: int | None = None, fill_value: Any = 0) -> Value:
-    """The elements for which the condition holds, in row-major order; as :func:`compress`."""
+    """The elements for which the condition holds, in row-major order; as :func:`compress`.
+
+    Args:
+      condition: an array of as many elements as ``arr``.
+      arr: an array.
+      size: the number of elements in the result, needed if the condition is traced.
+      fill_value: what the result is filled up with.
+
+    Returns:
+      A vector.
+
+    Raises:
+      ConcretizationError: if the condition is traced and there is no size.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> x = jnp.array([[5, 6], [7, 8]])
+      >>> jnp.extract(x > 5, x)
+      Array([6, 7, 8], dtype=int32)
+    """
     mask, x = to_array("extract", condition), to_array("extract", arr, 1)
     return compress(reshape_to(mask, (mask.aval.size,)), x, size=size, fill_value=fill_value)
 
@@ -380,6 +372,9 @@ def trim_zeros(filt: Any, trim: str = "fb", axis: Any = None) -> Value:
       filt: an array whose values are known while tracing.
       trim: contains ``"f"`` for the front, ``"b"`` for the back.
       axis: an axis, or several; None means all.
+
+    Returns:
+      A part of the array.
 
     Raises:
       ArgumentError: for another ``trim``.

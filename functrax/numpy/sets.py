@@ -86,7 +86,20 @@ def isin(
 
 
 def union1d(ar1: Any, ar2: Any, *, size: int | None = None, fill_value: Any = None) -> Value:
-    """The different elements of both arrays in order; ``size`` as for :func:`unique`.
+    """The different elements of both arrays in order.
+
+    Args:
+      ar1: an array.
+      ar2: another.
+      size: the number of elements in the result, needed if an array is traced.
+      fill_value: for elements that are missing; the first one if None.
+
+    Returns:
+      A vector.
+
+    Raises:
+      ConcretizationError: if an array is traced and there is no size.
+      ShapeError: if there is nothing to fill up an empty result with.
 
     Example:
       >>> import functrax.numpy as jnp
@@ -114,6 +127,9 @@ def setdiff1d(
       size: the number of elements in the result, needed if an array is traced.
       fill_value: for elements that are missing; 0 if None.
 
+    Returns:
+      A vector, in order unless ``assume_unique`` is set.
+
     Raises:
       ConcretizationError: if an array is traced and there is no size.
 
@@ -139,10 +155,26 @@ def setxor1d(
     size: int | None = None,
     fill_value: Any = None,
 ) -> Value:
-    """The elements that are in one array only, in order; arguments as :func:`setdiff1d`.
+    """The elements that are in one array only, in order.
 
-    Missing elements are the first one if there is no ``fill_value``.  With ``assume_unique`` the
-    elements are those that appear once in both arrays together.
+    Args:
+      ar1: an array.
+      ar2: another.
+      assume_unique: whether the elements of each array differ: then those are taken that appear
+        once in both arrays together.
+      size: the number of elements in the result, needed if an array is traced.
+      fill_value: for elements that are missing; the first one if None.
+
+    Returns:
+      A vector.
+
+    Raises:
+      ConcretizationError: if an array is traced and there is no size.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.setxor1d(jnp.array([3, 1, 2]), jnp.array([2, 4]))
+      Array([1, 3, 4], dtype=int32)
     """
     x, y = _flat("setxor1d", ar1, ar2)
     ordered, starts = _distinct(concatenate([x, y]))
@@ -175,6 +207,9 @@ def intersect1d(
       size: the number of elements in the result, needed if an array is traced.
       fill_value: for elements that are missing; the first one if None.  Missing positions are the
         sizes of the arrays.
+
+    Returns:
+      A vector; with ``return_indices`` a tuple of it and two vectors of default integers.
 
     Raises:
       ConcretizationError: if an array is traced and there is no size.

@@ -1,8 +1,8 @@
 """The same elements in another arrangement: reshape, transpose, squeeze.
 
 Arrays enter and leave; every function is one or a few of the reindex primitives ``reshape``,
-``transpose``, ``rev``, ``slice`` and ``concatenate``, and none at all
-where nothing changes.  Start at :func:`reshape`.
+``transpose``, ``rev``, ``slice`` and ``concatenate``, and none at all where nothing changes.
+Start at :func:`reshape`.
 """
 
 from __future__ import annotations

@@ -44,8 +44,12 @@ def sort(
       stable: accepted; equal elements always keep their order.
       descending: the largest first instead (and NaN before it).
 
+    Returns:
+      An array of the same shape; flat if ``axis`` is None.
+
     Raises:
       AxisError: for an axis out of range.
+      ArgumentError: for ``kind`` or ``order``.
 
     Example:
       >>> import functrax.numpy as jnp
@@ -68,12 +72,26 @@ def argsort(
     descending: bool = False,
     dtype: Any = None,
 ) -> Value:
-    """The positions along an axis that put the elements in order; arguments as :func:`sort`.
+    """The positions along an axis that put the elements in order.
 
     Equal elements come in the order in which they are, descending or not.
 
     Args:
+      a: an array of at least one axis; complex numbers are ordered by real part first.
+      axis: the axis; None sorts the elements in row-major order.
+      kind: must be None: there is one algorithm.
+      order: must be None: there are no fields.
+      stable: accepted; equal elements always keep their order.
+      descending: the largest first instead (and NaN before it).
       dtype: of the positions, the default integer if None.
+
+    Returns:
+      Positions of the shape of ``a``; flat if ``axis`` is None.
+
+    Raises:
+      AxisError: for an axis out of range.
+      ArgumentError: for ``kind`` or ``order``.
+      IntegerOverflowError: if the dtype does not hold the size of the axis.
 
     Example:
       >>> import functrax.numpy as jnp
@@ -118,6 +136,7 @@ def lexsort(keys: Any, axis: int = -1) -> Value:
 
     Raises:
       ShapeError: if there are no keys, or of different shapes.
+      AxisError: for an axis out of range.
 
     Example:
       >>> import functrax.numpy as jnp
@@ -162,6 +181,9 @@ def partition(a: Any, kth: int, axis: int = -1) -> Value:
       kth: the position whose element is where it would be in order.
       axis: along which to partition.
 
+    Returns:
+      An array of the same shape; here it is in order as a whole.
+
     Raises:
       AxisError: for an axis or a position out of range.
 
@@ -175,7 +197,24 @@ def partition(a: Any, kth: int, axis: int = -1) -> Value:
 
 
 def argpartition(a: Any, kth: int, axis: int = -1) -> Value:
-    """The int32 positions that :func:`partition` reads; arguments as there."""
+    """The int32 positions that :func:`partition` reads.
+
+    Args:
+      a: an array of at least one axis.
+      kth: the position whose element is where it would be in order.
+      axis: along which to partition.
+
+    Returns:
+      Positions of the shape of ``a``.
+
+    Raises:
+      AxisError: for an axis or a position out of range.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.argpartition(jnp.array([4, 2, 3, 1]), 1)[:2]
+      Array([3, 1], dtype=int32)
+    """
     x, k = _partitioned("argpartition", a, kth, axis)
     return argsort(x, k, dtype=dtypes.int32)
 
@@ -195,6 +234,15 @@ def _partitioned(name: str, a: Any, kth: int, axis: int) -> tuple[Value, int]:
 
 def sort_complex(a: Any) -> Value:
     """The elements in order along the last axis, as complex numbers.
+
+    Args:
+      a: an array of at least one axis, real or complex.
+
+    Returns:
+      A complex array of the same shape, ordered by real part, then by imaginary part.
+
+    Raises:
+      AxisError: for a scalar.
 
     Example:
       >>> import functrax.numpy as jnp

@@ -28,8 +28,15 @@ __all__ = ["diag", "diagflat", "diagonal", "fill_diagonal", "trace", "tril", "tr
 def tril(m: Any, k: int = 0) -> Value:
     """Zeros above the ``k``-th diagonal of the last two axes.
 
+    Args:
+      m: an array of at least two axes.
+      k: which diagonal: 0 the main one, above it if positive.
+
+    Returns:
+      An array of the same shape.
+
     Raises:
-      ShapeError: if ``m`` has no axis.
+      ShapeError: if ``m`` has fewer than two axes.
 
     Example:
       >>> import functrax.numpy as jnp
@@ -41,7 +48,24 @@ def tril(m: Any, k: int = 0) -> Value:
 
 
 def triu(m: Any, k: int = 0) -> Value:
-    """Zeros below the ``k``-th diagonal of the last two axes."""
+    """Zeros below the ``k``-th diagonal of the last two axes.
+
+    Args:
+      m: an array of at least two axes.
+      k: which diagonal: 0 the main one, above it if positive.
+
+    Returns:
+      An array of the same shape.
+
+    Raises:
+      ShapeError: if ``m`` has fewer than two axes.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.triu(jnp.ones((2, 3)))
+      Array([[1., 1., 1.],
+             [0., 1., 1.]], dtype=float32)
+    """
     return _triangle("triu", m, k, lower=False)
 
 
@@ -60,6 +84,13 @@ def _triangle(name: str, m: Any, k: int, lower: bool) -> Value:
 
 def diag(v: Any, k: int = 0) -> Value:
     """The ``k``-th diagonal of a matrix, or the matrix whose ``k``-th diagonal a vector is.
+
+    Args:
+      v: a vector or a matrix.
+      k: which diagonal: 0 the main one, above it if positive.
+
+    Returns:
+      Of a vector a square matrix, of a matrix a vector.
 
     Raises:
       ShapeError: if ``v`` is neither a vector nor a matrix.
@@ -84,7 +115,25 @@ def diag(v: Any, k: int = 0) -> Value:
 
 
 def diagflat(v: Any, k: int = 0) -> Value:
-    """The matrix whose ``k``-th diagonal the elements are, in row-major order."""
+    """The matrix whose ``k``-th diagonal the elements are, in row-major order.
+
+    Args:
+      v: an array of any shape.
+      k: which diagonal: 0 the main one, above it if positive.
+
+    Returns:
+      A square matrix.
+
+    Raises:
+      DTypeError: for lists.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.diagflat(jnp.array([1, 2]), k=1)
+      Array([[0, 1, 0],
+             [0, 0, 2],
+             [0, 0, 0]], dtype=int32)
+    """
     x = to_array("diagflat", v)
     return diag(reshape_to(x, (x.aval.size,)), k)
 
@@ -92,9 +141,23 @@ def diagflat(v: Any, k: int = 0) -> Value:
 def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Value:
     """The elements ``[i, i + offset]`` of two axes, as a new last axis.
 
+    Args:
+      a: an array of at least two axes.
+      offset: which diagonal: 0 the main one, above it if positive.
+      axis1: the axis of the rows.
+      axis2: the axis of the columns.
+
+    Returns:
+      An array of the other axes and a last one, the diagonal.
+
     Raises:
       ShapeError: if ``a`` has fewer than two axes.
       AxisError: if the two axes are one.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.diagonal(jnp.array([[1, 2], [3, 4]]))
+      Array([1, 4], dtype=int32)
     """
     x = to_array("diagonal", a)
     shape = x.aval.shape
@@ -117,7 +180,28 @@ def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Value:
 def trace(
     a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: None = None
 ) -> Value:
-    """The sum of a diagonal of two axes; integers are added up as :func:`sum` does."""
+    """The sum of a diagonal of two axes.
+
+    Args:
+      a: an array of at least two axes.
+      offset: which diagonal: 0 the main one, above it if positive.
+      axis1: the axis of the rows.
+      axis2: the axis of the columns.
+      dtype: in which to add up; by default that of ``a``, but at least the default integer.
+      out: accepted, and not used.
+
+    Returns:
+      An array of the other axes.
+
+    Raises:
+      ShapeError: if ``a`` has fewer than two axes.
+      AxisError: if the two axes are one, or out of range.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.trace(jnp.array([[1, 2], [3, 4]]))
+      Array(5, dtype=int32)
+    """
     x = diagonal(a, offset, axis1, axis2)
     if dtype is not None:
         x = convert(x, dtypes.canonicalize_dtype(dtypes.as_dtype(dtype)))
@@ -135,9 +219,18 @@ def fill_diagonal(a: Any, val: Any, wrap: bool = False, *, inplace: bool = True)
       wrap: whether the diagonal of a tall matrix begins again after the last column.
       inplace: must be False, for arrays are immutable.
 
+    Returns:
+      An array of the shape of ``a``.
+
     Raises:
       UnavailableError: if ``inplace`` is not False.
       ShapeError: if ``a`` has no diagonal.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.fill_diagonal(jnp.zeros((2, 2)), 5, inplace=False)
+      Array([[5., 0.],
+             [0., 5.]], dtype=float32)
     """
     refuse_inplace("fill_diagonal", inplace)
     x = to_array("fill_diagonal", a)

@@ -182,26 +182,99 @@ class UniqueInverse(NamedTuple):
 
 
 def unique_all(x: Any, /, *, size: int | None = None, fill_value: Any = None) -> UniqueAll:
-    """The array API's :func:`unique` with all of its results; NaNs differ from each other."""
+    """The array API's :func:`unique` with all of its results; NaNs differ from each other.
+
+    Args:
+      x: an array or a scalar.
+      size: the number of values in the result; needed if ``x`` is traced.
+      fill_value: for values that are missing; the first value if None.
+
+    Returns:
+      A named tuple: ``values``, ``indices`` where each appears first, ``inverse_indices`` of the
+      shape of ``x``, and ``counts``.
+
+    Raises:
+      ConcretizationError: if ``x`` is traced and there is no size.
+      ShapeError: if there is nothing to fill up an empty result with.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.unique_all(jnp.array([3, 1, 3])).indices
+      Array([1, 0], dtype=int32)
+    """
     return UniqueAll(
         *unique(x, True, True, True, equal_nan=False, size=size, fill_value=fill_value)
     )
 
 
 def unique_counts(x: Any, /, *, size: int | None = None, fill_value: Any = None) -> UniqueCounts:
-    """The array API's :func:`unique` with counts; NaNs differ from each other."""
+    """The array API's :func:`unique` with counts; NaNs differ from each other.
+
+    Args:
+      x: an array or a scalar.
+      size: the number of values in the result; needed if ``x`` is traced.
+      fill_value: for values that are missing; the first value if None.
+
+    Returns:
+      A named tuple: ``values`` and ``counts``.
+
+    Raises:
+      ConcretizationError: if ``x`` is traced and there is no size.
+      ShapeError: if there is nothing to fill up an empty result with.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.unique_counts(jnp.array([3, 1, 3])).counts
+      Array([1, 2], dtype=int32)
+    """
     return UniqueCounts(
         *unique(x, return_counts=True, equal_nan=False, size=size, fill_value=fill_value)
     )
 
 
 def unique_inverse(x: Any, /, *, size: int | None = None, fill_value: Any = None) -> UniqueInverse:
-    """The array API's :func:`unique` with inverse positions; NaNs differ from each other."""
+    """The array API's :func:`unique` with inverse positions; NaNs differ from each other.
+
+    Args:
+      x: an array or a scalar.
+      size: the number of values in the result; needed if ``x`` is traced.
+      fill_value: for values that are missing; the first value if None.
+
+    Returns:
+      A named tuple: ``values``, and ``inverse_indices`` of the shape of ``x``.
+
+    Raises:
+      ConcretizationError: if ``x`` is traced and there is no size.
+      ShapeError: if there is nothing to fill up an empty result with.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.unique_inverse(jnp.array([3, 1, 3])).inverse_indices
+      Array([1, 0, 1], dtype=int32)
+    """
     return UniqueInverse(
         *unique(x, return_inverse=True, equal_nan=False, size=size, fill_value=fill_value)
     )
 
 
 def unique_values(x: Any, /, *, size: int | None = None, fill_value: Any = None) -> Value:
-    """The array API's :func:`unique`; NaNs differ from each other."""
+    """The array API's :func:`unique`; NaNs differ from each other.
+
+    Args:
+      x: an array or a scalar.
+      size: the number of values in the result; needed if ``x`` is traced.
+      fill_value: for values that are missing; the first value if None.
+
+    Returns:
+      A vector, in order.
+
+    Raises:
+      ConcretizationError: if ``x`` is traced and there is no size.
+      ShapeError: if there is nothing to fill up an empty result with.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.unique_values(jnp.array([3, 1, 3]))
+      Array([1, 3], dtype=int32)
+    """
     return ravel(unique(x, equal_nan=False, size=size, fill_value=fill_value))

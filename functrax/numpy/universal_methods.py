@@ -171,6 +171,13 @@ def frompyfunc(func: Function, /, nin: int, nout: int, *, identity: Any = None) 
       nout: the number of results.
       identity: what leaves an operand as it is, if there is such a value.
 
+    Returns:
+      An instance of :class:`ufunc`, which takes arrays and has ``reduce``, ``accumulate``,
+      ``outer`` and ``at``.
+
+    Raises:
+      ArgumentError: if ``nin`` or ``nout`` is not a number of at least 0.
+
     Example:
       >>> import functrax.numpy as jnp
       >>> both = jnp.frompyfunc(lambda x, y: x + y + x * y, nin=2, nout=1, identity=0)

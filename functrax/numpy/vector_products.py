@@ -54,7 +54,24 @@ def inner(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any 
 
 
 def outer(a: Any, b: Any) -> Value:
-    """``result[i, j] = a[i] * b[j]`` of all elements of ``a`` and all of ``b``."""
+    """``result[i, j] = a[i] * b[j]`` of all elements of ``a`` and all of ``b``.
+
+    Args:
+      a: an array.
+      b: another.
+
+    Returns:
+      A matrix of shape ``(a.size, b.size)``, in the dtype in which the two meet.
+
+    Raises:
+      DTypeError: for lists.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.outer(jnp.array([1, 2]), jnp.array([3, 4, 5]))
+      Array([[ 3,  4,  5],
+             [ 6,  8, 10]], dtype=int32)
+    """
     (x, y), dtype = operands_of("outer", None, a, b)
     x, y = (reshape_to(v, (v.aval.size,)) for v in (x, y))
     sizes: dict[Hashable, int] = {0: x.aval.size, 1: y.aval.size}
@@ -102,8 +119,24 @@ def vecdot(
 ) -> Value:
     """Inner products along an axis, the first operand's elements conjugated; others broadcast.
 
+    Args:
+      x1: an array of at least one axis.
+      x2: another; the axes but ``axis`` broadcast.
+      axis: the axis of both that is summed.
+      precision: as for :func:`dot`.
+      preferred_element_type: the dtype of the sums and of the result.
+
+    Returns:
+      An array of the broadcast shape of the other axes.
+
     Raises:
-      ShapeError: if the sizes along the axis differ, or the other axes do not broadcast.
+      ShapeError: for scalars, if the sizes along the axis differ, or the other axes do not
+        broadcast.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.vecdot(jnp.array([[1, 2], [3, 4]]), jnp.array([10, 1]))
+      Array([12, 34], dtype=int32)
     """
     (x, y), dtype = operands_of("vecdot", preferred_element_type, x1, x2, precision=precision)
     refuse_few_axes("vecdot", x, y)

@@ -233,6 +233,13 @@ def apply_along_axis(
       *args: further arguments of the function.
       **kwargs: the same.
 
+    Returns:
+      An array of the shape of ``arr`` with ``axis`` replaced.
+
+    Raises:
+      AxisError: for an axis out of range.
+      DTypeError: if ``arr`` is a list.
+
     Example:
       >>> import functrax.numpy as jnp
       >>> jnp.apply_along_axis(jnp.sum, 0, jnp.ones((2, 3)))
@@ -251,6 +258,18 @@ def apply_along_axis(
 
 def apply_over_axes(func: Callable[[Any, int], Any], a: Any, axes: Any) -> Value:
     """``func(a, axis)`` for one axis after the other; axes that it removes are put back.
+
+    Args:
+      func: a function of an array and an axis, such as :func:`sum`.
+      a: an array.
+      axes: an axis, or several.
+
+    Returns:
+      An array of as many axes as ``a``.
+
+    Raises:
+      ShapeError: if the function removes more than its axis.
+      AxisError: for an axis out of range.
 
     Example:
       >>> import functrax.numpy as jnp

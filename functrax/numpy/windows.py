@@ -48,9 +48,19 @@ def _cosine(n: Value, last: int, height: float, waves: int = 1) -> Value:
 def bartlett(M: int) -> Value:
     """The triangle ``1 - |2n/(M - 1) - 1|``, zero at both ends.
 
-    >>> import functrax.numpy as jnp
-    >>> jnp.bartlett(5)
-    Array([0. , 0.5, 1. , 0.5, 0. ], dtype=float32)
+    Args:
+      M: the number of points.
+
+    Returns:
+      A vector of default floats; empty for ``M`` below 1.
+
+    Raises:
+      ArgumentError: if ``M`` is not an integer.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.bartlett(5)
+      Array([0. , 0.5, 1. , 0.5, 0. ], dtype=float32)
     """
 
     def shape(n: Value, last: int) -> Value:
@@ -60,7 +70,22 @@ def bartlett(M: int) -> Value:
 
 
 def blackman(M: int) -> Value:
-    """``0.42 - 0.5 cos(2πn/(M - 1)) + 0.08 cos(4πn/(M - 1))``."""
+    """``0.42 - 0.5 cos(2πn/(M - 1)) + 0.08 cos(4πn/(M - 1))``.
+
+    Args:
+      M: the number of points.
+
+    Returns:
+      A vector of default floats; empty for ``M`` below 1.
+
+    Raises:
+      ArgumentError: if ``M`` is not an integer.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.round(jnp.blackman(5)[1:4], 2)
+      Array([0.34, 1.  , 0.34], dtype=float32)
+    """
 
     def shape(n: Value, last: int) -> Value:
         slow = add.bind(like(n, 0.42), _cosine(n, last, 0.5))
@@ -70,16 +95,41 @@ def blackman(M: int) -> Value:
 
 
 def hamming(M: int) -> Value:
-    """``0.54 - 0.46 cos(2πn/(M - 1))``."""
+    """``0.54 - 0.46 cos(2πn/(M - 1))``.
+
+    Args:
+      M: the number of points.
+
+    Returns:
+      A vector of default floats; empty for ``M`` below 1.
+
+    Raises:
+      ArgumentError: if ``M`` is not an integer.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.round(jnp.hamming(5), 2)
+      Array([0.08, 0.54, 1.  , 0.54, 0.08], dtype=float32)
+    """
     return _window("hamming", M, lambda n, last: add.bind(like(n, 0.54), _cosine(n, last, 0.46)))
 
 
 def hanning(M: int) -> Value:
     """The Hann window ``0.5 - 0.5 cos(2πn/(M - 1))``.
 
-    >>> import functrax.numpy as jnp
-    >>> jnp.hanning(3)
-    Array([0., 1., 0.], dtype=float32)
+    Args:
+      M: the number of points.
+
+    Returns:
+      A vector of default floats; empty for ``M`` below 1.
+
+    Raises:
+      ArgumentError: if ``M`` is not an integer.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.hanning(3)
+      Array([0., 1., 0.], dtype=float32)
     """
     return _window("hanning", M, lambda n, last: add.bind(like(n, 0.5), _cosine(n, last, 0.5)))
 
@@ -90,6 +140,17 @@ def kaiser(M: int, beta: Any) -> Value:
     Args:
       M: the number of points.
       beta: how narrow the window is, a scalar that may be traced.
+
+    Returns:
+      A vector of default floats; empty for ``M`` below 1.
+
+    Raises:
+      ArgumentError: if ``M`` is not an integer.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.round(jnp.kaiser(5, 2.0), 2)
+      Array([0.44, 0.83, 1.  , 0.83, 0.44], dtype=float32)
     """
     count = integer("kaiser", "M", M)
     dtype = dtypes.default_float()

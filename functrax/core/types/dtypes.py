@@ -342,11 +342,15 @@ def finfo(dtype: Any) -> Any:
     Args:
       dtype: a dtype, or an array of it.
 
+    Returns:
+      An object with ``eps``, ``max``, ``min``, ``tiny``, ``bits`` and others, as NumPy's.
+
     Raises:
       DTypeError: if ``dtype`` is not inexact.
 
-    >>> float(finfo("bfloat16").eps)
-    0.0078125
+    Example:
+      >>> float(finfo("bfloat16").eps)
+      0.0078125
     """
     exact = _own_dtype(dtype)
     if exact not in INEXACT:
@@ -364,11 +368,15 @@ def iinfo(dtype: Any) -> Any:
     Args:
       dtype: a dtype, or an array of it.
 
+    Returns:
+      An object with ``min``, ``max`` and ``bits``, as NumPy's.
+
     Raises:
       DTypeError: if ``dtype`` is not an integer dtype.
 
-    >>> int(iinfo("uint8").max)
-    255
+    Example:
+      >>> int(iinfo("uint8").max)
+      255
     """
     exact = _own_dtype(dtype)
     if exact not in INTEGER:

@@ -249,13 +249,20 @@ def result_type(*args: Any) -> DType:
     Python scalars and the types ``int``, ``float``, ``complex`` are weak; None is the default
     float. A weak result gets the default width of its kind.
 
+    Args:
+      *args: what takes part in the operation.
+
+    Returns:
+      A NumPy dtype.
+
     Raises:
       TypePromotionError: if they do not meet.
       DTypeError: if an argument has no dtype.
       ArgumentError: without arguments.
 
-    >>> result_type(3, "bfloat16"), result_type(1, 2.0)
-    (dtype(bfloat16), dtype('float32'))
+    Example:
+      >>> result_type(3, "bfloat16"), result_type(1, 2.0)
+      (dtype(bfloat16), dtype('float32'))
     """
     dtype, weak = lattice_result_type(*[typed_of(arg) for arg in args])
     return dtypes.as_dtype(dtypes.scalar_type_of(dtype)) if weak else dtype

@@ -1,7 +1,7 @@
 """Each public function says what it takes, gives and raises, and shows an example.
 
 ``MISSING`` holds how many functions of a namespace lack a section; the numbers only go down.
-``python tests/test_docstrings_complete.py`` prints them, and what is missing where.
+``python -m tests.test_docstrings_complete`` prints them, and what is missing where.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ MISSING = {
     "functrax.nn": (23, 27, 27, 25),
     "functrax.nn.initializers": (2, 19, 16, 15),
     "functrax.numpy": (0, 0, 0, 0),
-    "functrax.numpy.fft": (26, 28, 24, 26),
-    "functrax.numpy.linalg": (8, 16, 13, 15),
+    "functrax.numpy.fft": (0, 0, 0, 0),
+    "functrax.numpy.linalg": (0, 0, 0, 0),
     "functrax.random": (3, 37, 13, 0),
     "functrax.scipy.cluster.vq": (0, 0, 0, 0),
-    "functrax.scipy.fft": (4, 4, 3, 4),
-    "functrax.scipy.linalg": (20, 37, 23, 37),
+    "functrax.scipy.fft": (3, 3, 3, 3),
+    "functrax.scipy.linalg": (11, 29, 16, 28),
     "functrax.scipy.ndimage": (0, 0, 0, 0),
     "functrax.scipy.optimize": (0, 1, 0, 0),
     "functrax.scipy.signal": (3, 7, 7, 1),
     "functrax.scipy.sparse.linalg": (1, 2, 2, 0),
     "functrax.scipy.special": (32, 35, 38, 32),
-    "functrax.scipy.stats": (111, 122, 119, 116),
+    "functrax.scipy.stats": (109, 119, 117, 114),
 }
 
 #: What raises no error of its own.
@@ -46,17 +46,17 @@ RAISE_NOTHING = {"functrax.numpy": {"get_printoptions", "isscalar", "iterable"}}
 def functions(namespace: str) -> Iterator[tuple[str, Callable[..., Any]]]:
     """The public functions of a namespace; in ``stats``, those of the distributions as well.
 
-    Functions that a module imports for itself, and does not name in ``__all__``, are others'.
+    Without ``__all__``, functions that a module imports for itself are others'.
     """
     module = importlib.import_module(namespace)
-    listed = getattr(module, "__all__", ())
-    for name in (x for x in dir(module) if not x.startswith("_")):
+    listed = getattr(module, "__all__", None)
+    for name in listed or (x for x in dir(module) if not x.startswith("_")):
         value = getattr(module, name)
         if isinstance(value, ModuleType) and namespace == "functrax.scipy.stats":
             if value.__name__ == f"{namespace}.{name}":
                 yield from ((f"{name}.{inner}", f) for inner, f in functions(value.__name__))
         elif isinstance(_plain(value), FunctionType):
-            if name in listed or f"{value.__module__}.".startswith(f"{namespace}."):
+            if listed or f"{value.__module__}.".startswith(f"{namespace}."):
                 yield name, value
 
 

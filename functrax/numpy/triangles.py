@@ -188,7 +188,7 @@ def trace(
       axis1: the axis of the rows.
       axis2: the axis of the columns.
       dtype: in which to add up; by default that of ``a``, but at least the default integer.
-      out: accepted, and not used.
+      out: must be None.
 
     Returns:
       An array of the other axes.

@@ -176,7 +176,8 @@ def frompyfunc(func: Function, /, nin: int, nout: int, *, identity: Any = None) 
       ``outer`` and ``at``.
 
     Raises:
-      ArgumentError: if ``nin`` or ``nout`` is not a number of at least 0.
+      ArgumentError: when it is called with another number of operands.
+      DTypeError: when it is called with lists.
 
     Example:
       >>> import functrax.numpy as jnp

@@ -259,7 +259,8 @@ def sm3(step_size: Any, momentum: Any = 0.9) -> Rule:
 
     def update(i: Any, g: Any, state: Any) -> Any:
         x, m, sums = state
-        rows, rank = jnp.atleast_1d(g), len(sums)
+        rows: Any = jnp.atleast_1d(g)
+        rank = len(sums)
         wide = [
             s.reshape([-1 if k == axis else 1 for k in range(rank)]) for axis, s in enumerate(sums)
         ]

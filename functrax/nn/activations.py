@@ -19,10 +19,11 @@ from functrax.backends.eager.cached_traces import with_recipe
 from functrax.core.arrays.operators import Array
 from functrax.core.errors.typed import ShapeError
 from functrax.core.tracing.primitive import Value
-from functrax.lax.operands import ArrayLike, as_array
+from functrax.lax.operands import as_array
 from functrax.numpy.axes import one_axis
 from functrax.numpy.promote import inexact, promote_dtypes, to_array
 from functrax.transforms.user_rules.custom_jvp import custom_jvp
+from functrax.typing import ArrayLike
 
 #: Chosen so that the activation keeps mean 0 and variance 1 (Klambauer et al., NIPS 2017).
 _SELU_ALPHA = 1.6732632423543772848170429916717

@@ -16,8 +16,8 @@ from functrax import lax, numpy as jnp
 from functrax.core.errors.typed import ArgumentError, DTypeError, ShapeError
 from functrax.core.tracing.primitive import Value
 from functrax.core.types import dtypes
-from functrax.lax.operands import ArrayLike
 from functrax.nn.normalization import logsumexp, softmax
+from functrax.typing import ArrayLike
 
 
 def dot_product_attention(

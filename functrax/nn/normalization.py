@@ -20,11 +20,12 @@ from functrax.core.errors.typed import ArgumentError, ShapeError
 from functrax.core.prims.convert import as_positions
 from functrax.core.tracing.primitive import Value
 from functrax.core.types import dtypes
-from functrax.lax.operands import ArrayLike, as_array
+from functrax.lax.operands import as_array
 from functrax.nn.activations import floating
 from functrax.numpy.axes import one_axis
 from functrax.numpy.promote import inexact, promote_args, promoting
 from functrax.transforms.user_rules.custom_jvp import custom_jvp
+from functrax.typing import ArrayLike
 
 Axis: TypeAlias = "int | tuple[int, ...] | None"
 

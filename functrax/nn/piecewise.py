@@ -12,9 +12,9 @@ from typing import Any
 from functrax import numpy as jnp
 from functrax.backends.eager.cached_traces import with_recipe
 from functrax.core.tracing.primitive import Value
-from functrax.lax.operands import ArrayLike
 from functrax.numpy.promote import to_array
 from functrax.transforms.user_rules.custom_jvp import custom_jvp
+from functrax.typing import ArrayLike
 
 
 @with_recipe

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from functrax.core.arrays.operators import Array
 from functrax.core.prims import (
     analytic as waves,
     arithmetic as prims,
@@ -22,6 +23,7 @@ from functrax.core.types import dtypes
 from functrax.numpy.elementwise import binary, unary
 from functrax.numpy.promote import as_weak_as, inexact, promote_args, promote_dtypes, result
 from functrax.numpy.ufuncs import like_weak, refuse_complex
+from functrax.typing import ArrayLike
 
 exp = unary(
     "exp",
@@ -213,7 +215,7 @@ def _log_to_base(name: str, x: Any, base: float) -> Value:
     return result(prims.div.bind(waves.log.bind(v), like_weak(v, math.log(base))))
 
 
-def log2(x: Any, /) -> Value:
+def log2(x: ArrayLike, /) -> Array:
     """The logarithm to base 2.
 
     Args:
@@ -233,7 +235,7 @@ def log2(x: Any, /) -> Value:
     return _log_to_base("log2", x, 2)
 
 
-def log10(x: Any, /) -> Value:
+def log10(x: ArrayLike, /) -> Array:
     """The logarithm to base 10.
 
     Args:
@@ -258,7 +260,7 @@ def _scaled(name: str, x: Any, factor: float) -> Value:
     return result(prims.mul.bind(v, like_weak(v, factor)))
 
 
-def deg2rad(x: Any, /) -> Value:
+def deg2rad(x: ArrayLike, /) -> Array:
     """Degrees to radians: ``x * π / 180``.
 
     Args:
@@ -278,7 +280,7 @@ def deg2rad(x: Any, /) -> Value:
     return _scaled("deg2rad", x, math.pi / 180)
 
 
-def rad2deg(x: Any, /) -> Value:
+def rad2deg(x: ArrayLike, /) -> Array:
     """Radians to degrees: ``x * 180 / π``.
 
     Args:
@@ -301,7 +303,7 @@ def rad2deg(x: Any, /) -> Value:
 radians, degrees = deg2rad, rad2deg
 
 
-def logaddexp(x1: Any, x2: Any, /) -> Value:
+def logaddexp(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """``log(exp(x1) + exp(x2))`` without overflow.
 
     Derivatives of every order are right at ``x1 == x2``, for the formula that is used there has
@@ -330,7 +332,7 @@ def logaddexp(x1: Any, x2: Any, /) -> Value:
     return result(_wrapped(prims.add.bind(larger, tail), math.pi))
 
 
-def logaddexp2(x1: Any, x2: Any, /) -> Value:
+def logaddexp2(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """``log2(2**x1 + 2**x2)`` without overflow.
 
     Args:
@@ -381,7 +383,7 @@ def _wrapped(x: Value, half_turn: float) -> Value:
     return as_weak_as(x, complex_.bind(real.bind(x), prims.sub.bind(angle_, whole)))
 
 
-def sinc(x: Any, /) -> Value:
+def sinc(x: ArrayLike, /) -> Array:
     """``sin(πx) / (πx)``, 1 at 0.
 
     Near 0 it is its power series in (πx)², so that derivatives of any order are right at 0.
@@ -424,7 +426,7 @@ def _sinc_series(angle_: Value) -> Value:
     return total
 
 
-def i0(x: Any, /) -> Value:
+def i0(x: ArrayLike, /) -> Array:
     """The modified Bessel function of the first kind, of order 0.
 
     Args:
@@ -447,7 +449,7 @@ def i0(x: Any, /) -> Value:
     return result(prims.mul.bind(waves.exp.bind(size), bessel_i0e.bind(v)))
 
 
-def angle(z: Any, deg: bool = False) -> Value:
+def angle(z: ArrayLike, deg: bool = False) -> Array:
     """The angle of complex numbers in [-π, π]; π for negative real ones.
 
     Args:

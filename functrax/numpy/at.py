@@ -182,7 +182,7 @@ class AtIndex:
             here = AtIndex(x, self.index)
             return here.set(func(here.get()), **options)
 
-        most = _most_repeats(self, options)
+        most: Any = _most_repeats(self, options)
         if most is not None and most < 2:
             return applied(self.array) if most else self.array
         hits = _hits(self, options)

@@ -76,7 +76,7 @@ def integer(name: str, what: str, value: Any) -> int:
       TracerIntegerConversionError: if it is traced.
     """
     try:
-        return as_size(value)  # type: ignore[no-any-return]
+        return as_size(value)
     except ConcretizationError:
         raise
     except TypeError:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from functrax.core.arrays.operators import Array
 from functrax.core.prims import arithmetic as prims, comparisons as compare
 from functrax.core.prims.bitwise import (
     population_count,
@@ -14,10 +15,10 @@ from functrax.core.prims.bitwise import (
     shift_right_arithmetic,
     shift_right_logical,
 )
-from functrax.core.tracing.primitive import Value
 from functrax.core.types import dtypes
 from functrax.numpy.elementwise import binary, unary
 from functrax.numpy.promote import convert, numeric, promote_dtypes, promote_pair, result, same
+from functrax.typing import ArrayLike
 
 bitwise_and = binary(
     "bitwise_and",
@@ -82,7 +83,7 @@ Array([ 4, 12], dtype=int32)
 bitwise_left_shift = left_shift
 
 
-def right_shift(x1: Any, x2: Any, /) -> Value:
+def right_shift(x1: ArrayLike, x2: Any, /) -> Array:
     """``x1`` shifted right by ``x2`` bits, keeping the sign.
 
     Args:
@@ -109,7 +110,7 @@ def right_shift(x1: Any, x2: Any, /) -> Value:
 bitwise_right_shift = right_shift
 
 
-def bitwise_count(x: Any, /) -> Value:
+def bitwise_count(x: ArrayLike, /) -> Array:
     """The number of bits that are 1 in ``|x|``, as uint8.
 
     Args:

@@ -8,10 +8,12 @@ from __future__ import annotations
 from typing import Any
 
 from functrax.backends.sharding.out_sharding import with_out_sharding
+from functrax.core.arrays.operators import Array
 from functrax.core.errors.typed import ShapeError
 from functrax.core.tracing.primitive import Value
 from functrax.numpy.axes import Shape, as_shape
 from functrax.numpy.promote import broadcast_shape, broadcast_value, to_array
+from functrax.typing import ArrayLike
 
 __all__ = ["broadcast_arrays", "broadcast_shapes", "broadcast_to"]
 
@@ -39,7 +41,7 @@ def broadcast_shapes(*shapes: Any) -> Shape:
 
 
 @with_out_sharding
-def broadcast_to(array: Any, shape: Any) -> Value:
+def broadcast_to(array: ArrayLike, shape: Any) -> Array:
     """The array repeated along axes of size 1 and new leading axes.
 
     Args:

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from functrax.core.tracing.primitive import Value
+from functrax.core.arrays.operators import Array
 from functrax.core.types import dtypes
 from functrax.numpy.creation import array
 
 
-def fromiter(*args: Any, **kwargs: Any) -> Value:
+def fromiter(*args: Any, **kwargs: Any) -> Array:
     """An array of the items of an iterable; arguments as ``numpy.fromiter``.
 
     Args:
@@ -35,7 +35,7 @@ def fromiter(*args: Any, **kwargs: Any) -> Value:
     return array(np.fromiter(*args, **kwargs))
 
 
-def frombuffer(buffer: Any, dtype: Any = float, count: int = -1, offset: int = 0) -> Value:
+def frombuffer(buffer: Any, dtype: Any = float, count: int = -1, offset: int = 0) -> Array:
     r"""An array of the bytes of a buffer; arguments as ``numpy.frombuffer``.
 
     Args:
@@ -58,7 +58,7 @@ def frombuffer(buffer: Any, dtype: Any = float, count: int = -1, offset: int = 0
     return array(np.frombuffer(buffer, dtypes.as_dtype(dtype), count, offset))
 
 
-def fromstring(string: str, dtype: Any = float, count: int = -1, *, sep: str) -> Value:
+def fromstring(string: str, dtype: Any = float, count: int = -1, *, sep: str) -> Array:
     """An array of the numbers in a text; arguments as ``numpy.fromstring``.
 
     Args:

@@ -5,17 +5,17 @@ Start at :func:`real`.
 
 from __future__ import annotations
 
-from typing import Any
-
+from functrax.core.arrays.operators import Array
 from functrax.core.prims import comparisons as compare
 from functrax.core.prims.convert import conj as conj_p, imag as imag_p, real as real_p
 from functrax.core.prims.reindex import zeros
-from functrax.core.tracing.primitive import Value, like
+from functrax.core.tracing.primitive import like
 from functrax.core.types import dtypes
 from functrax.numpy.promote import as_weak_as, promote_dtypes, result
+from functrax.typing import ArrayLike
 
 
-def real(x: Any, /) -> Value:
+def real(x: ArrayLike, /) -> Array:
     """The real part; a real array itself.
 
     Args:
@@ -36,7 +36,7 @@ def real(x: Any, /) -> Value:
     return result(as_weak_as(v, real_p.bind(v)) if v.aval.dtype in dtypes.COMPLEX else v)
 
 
-def imag(x: Any, /) -> Value:
+def imag(x: ArrayLike, /) -> Array:
     """The imaginary part; zeros for a real array.
 
     Args:
@@ -59,7 +59,7 @@ def imag(x: Any, /) -> Value:
     return result(as_weak_as(v, imag_p.bind(v)))
 
 
-def conjugate(x: Any, /) -> Value:
+def conjugate(x: ArrayLike, /) -> Array:
     """The complex conjugate; a real array itself.
 
     Args:
@@ -83,7 +83,7 @@ def conjugate(x: Any, /) -> Value:
 conj = conjugate
 
 
-def isreal(x: Any) -> Value:
+def isreal(x: ArrayLike) -> Array:
     """Whether the imaginary part of each element is 0.
 
     Args:
@@ -104,7 +104,7 @@ def isreal(x: Any) -> Value:
     return result(compare.eq.bind(part, like(part, 0)))
 
 
-def iscomplex(x: Any) -> Value:
+def iscomplex(x: ArrayLike) -> Array:
     """Whether the imaginary part of each element is not 0.
 
     Args:

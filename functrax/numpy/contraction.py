@@ -31,6 +31,7 @@ from functrax.lax.precision import (
 )
 from functrax.numpy.axes import Shape, many_axes
 from functrax.numpy.promote import convert, operand, promote_dtypes, result
+from functrax.typing import ArrayLike
 
 __all__ = [
     "dot", "matmul", "tensordot",
@@ -137,7 +138,9 @@ def finish(x: Value, dtype: Any) -> Value:
 
 
 @with_out_sharding
-def dot(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any = None) -> Value:
+def dot(
+    a: ArrayLike, b: ArrayLike, *, precision: Any = None, preferred_element_type: Any = None
+) -> Array:
     """The product of two arrays: of vectors, their inner product; of matrices, theirs.
 
     Args:
@@ -240,7 +243,9 @@ def _suggestion(name: str, left: Shape, right: Shape, i: int, j: int) -> str:
 
 
 @with_out_sharding
-def matmul(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any = None) -> Value:
+def matmul(
+    a: ArrayLike, b: ArrayLike, *, precision: Any = None, preferred_element_type: Any = None
+) -> Array:
     """The matrix product ``a @ b``; leading axes are batches, and broadcast.
 
     Args:
@@ -316,13 +321,13 @@ def refuse_few_axes(name: str, *values: Value, ndim: Sequence[int] = (1, 1)) -> 
 
 @with_out_sharding
 def tensordot(
-    a: Any,
-    b: Any,
+    a: ArrayLike,
+    b: ArrayLike,
     axes: Any = 2,
     *,
     precision: Any = None,
     preferred_element_type: Any = None,
-) -> Value:
+) -> Array:
     """The sum of products over pairs of axes.
 
     Args:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from functrax.core.arrays.operators import Array
 from functrax.core.errors.typed import ArgumentError, ShapeError
 from functrax.core.index.expr import Dim
 from functrax.core.index.map import IndexMap
@@ -22,6 +23,7 @@ from functrax.numpy.complex_parts import conj
 from functrax.numpy.contraction import finish, operands_of
 from functrax.numpy.promote import convert, inexact
 from functrax.numpy.shaping import reverse
+from functrax.typing import ArrayLike
 
 __all__ = ["convolve", "correlate"]
 
@@ -29,13 +31,13 @@ _MODES = ("full", "same", "valid")
 
 
 def convolve(
-    a: Any,
-    v: Any,
+    a: ArrayLike,
+    v: ArrayLike,
     mode: str = "full",
     *,
     precision: Any = None,
     preferred_element_type: Any = None,
-) -> Value:
+) -> Array:
     """The convolution of two vectors: ``out[n] = sum_k a[k] * v[n - k]``.
 
     Args:
@@ -65,13 +67,13 @@ def convolve(
 
 
 def correlate(
-    a: Any,
-    v: Any,
+    a: ArrayLike,
+    v: ArrayLike,
     mode: str = "valid",
     *,
     precision: Any = None,
     preferred_element_type: Any = None,
-) -> Value:
+) -> Array:
     """The cross-correlation of two vectors: ``out[n] = sum_k a[n + k] * conj(v[k])``.
 
     Args:

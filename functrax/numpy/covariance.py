@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from functrax.core.arrays.operators import Array
 from functrax.core.errors.typed import ArgumentError, DTypeError, ShapeError
 from functrax.core.prims.powers import sqrt
 from functrax.core.tracing.primitive import Value
@@ -37,7 +38,7 @@ def cov(
     fweights: Any = None,
     aweights: Any = None,
     dtype: Any = None,
-) -> Value:
+) -> Array:
     """The covariances of variables.
 
     Args:
@@ -138,7 +139,7 @@ def _weights(fweights: Any, aweights: Any, x: Value) -> Value | None:
     return total
 
 
-def corrcoef(x: Any, y: Any = None, rowvar: bool = True, dtype: Any = None) -> Value:
+def corrcoef(x: Any, y: Any = None, rowvar: bool = True, dtype: Any = None) -> Array:
     """The correlation coefficients of variables: covariances in units of standard deviations.
 
     Args:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from functrax.core.arrays.operators import Array
 from functrax.core.errors.typed import ArgumentError
 from functrax.core.prims.cumulative import cumprod as cumprod_p, cumsum as cumsum_p
 from functrax.core.prims.reindex import reshape
@@ -19,6 +20,7 @@ from functrax.numpy.logic import choose, isnan, no_out
 from functrax.numpy.promote import convert, result, to_array
 from functrax.numpy.reductions import sum_dtype, summable
 from functrax.numpy.ufuncs import like_weak
+from functrax.typing import ArrayLike
 
 
 def _cumulate(name: str, primitive: Primitive, a: Any, axis: Any, dtype: Any, out: Any) -> Value:
@@ -41,7 +43,7 @@ def _dtype_of(x: Value, dtype: Any) -> Any:
     return dtypes.default_int() if own == dtypes.bool_ else own
 
 
-def cumsum(a: Any, axis: Any = None, dtype: Any = None, out: None = None) -> Value:
+def cumsum(a: ArrayLike, axis: Any = None, dtype: Any = None, out: None = None) -> Array:
     """The sums of the first 1, 2, ... elements along an axis (of the flattened array if None).
 
     Args:
@@ -65,7 +67,7 @@ def cumsum(a: Any, axis: Any = None, dtype: Any = None, out: None = None) -> Val
     return _cumulate("cumsum", cumsum_p, a, axis, dtype, out)
 
 
-def cumprod(a: Any, axis: Any = None, dtype: Any = None, out: None = None) -> Value:
+def cumprod(a: ArrayLike, axis: Any = None, dtype: Any = None, out: None = None) -> Array:
     """The products of the first 1, 2, ... elements along an axis.
 
     Args:
@@ -89,7 +91,7 @@ def cumprod(a: Any, axis: Any = None, dtype: Any = None, out: None = None) -> Va
     return _cumulate("cumprod", cumprod_p, a, axis, dtype, out)
 
 
-def nancumsum(a: Any, axis: Any = None, dtype: Any = None, out: None = None) -> Value:
+def nancumsum(a: ArrayLike, axis: Any = None, dtype: Any = None, out: None = None) -> Array:
     """:func:`cumsum` with NaN counted as 0.
 
     Args:
@@ -113,7 +115,7 @@ def nancumsum(a: Any, axis: Any = None, dtype: Any = None, out: None = None) -> 
     return cumsum(_without_nan("nancumsum", a, 0), axis, dtype, out)
 
 
-def nancumprod(a: Any, axis: Any = None, dtype: Any = None, out: None = None) -> Value:
+def nancumprod(a: ArrayLike, axis: Any = None, dtype: Any = None, out: None = None) -> Array:
     """:func:`cumprod` with NaN counted as 1.
 
     Args:
@@ -145,8 +147,8 @@ def _without_nan(name: str, a: Any, value: float) -> Value:
 
 
 def cumulative_sum(
-    x: Any, /, *, axis: Any = None, dtype: Any = None, include_initial: bool = False
-) -> Value:
+    x: ArrayLike, /, *, axis: Any = None, dtype: Any = None, include_initial: bool = False
+) -> Array:
     """The array API's running sum: small integers are added up in the default integer.
 
     Args:
@@ -172,8 +174,8 @@ def cumulative_sum(
 
 
 def cumulative_prod(
-    x: Any, /, *, axis: Any = None, dtype: Any = None, include_initial: bool = False
-) -> Value:
+    x: ArrayLike, /, *, axis: Any = None, dtype: Any = None, include_initial: bool = False
+) -> Array:
     """The array API's running product: small integers are multiplied in the default integer.
 
     Args:

@@ -11,6 +11,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from functrax.core.arrays.operators import Array
 from functrax.core.errors.typed import ArgumentError, ShapeError
 from functrax.core.prims.arithmetic import stop_gradient, sub
 from functrax.core.prims.comparisons import ne
@@ -29,11 +30,14 @@ from functrax.numpy.searching import searchsorted
 from functrax.numpy.shaping import join, moveaxis, ravel, reshape_to, slice_axis
 from functrax.numpy.sorting import argsort
 from functrax.numpy.ufuncs import absolute, mod, refuse_complex
+from functrax.typing import ArrayLike
 
 __all__ = ["diff", "ediff1d", "gradient", "interp", "trapezoid", "unwrap"]
 
 
-def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Value:
+def diff(
+    a: ArrayLike, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None
+) -> Array:
     """The differences of neighbours along an axis, taken ``n`` times.
 
     Args:
@@ -87,7 +91,9 @@ def _end(x: Value, end: Any, axis: int) -> Value:
     return broadcast_to(value, shape)
 
 
-def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Value:
+def ediff1d(
+    ary: ArrayLike, to_end: ArrayLike | None = None, to_begin: ArrayLike | None = None
+) -> Array:
     """The differences of neighbours in row-major order, with values around them.
 
     Args:
@@ -115,7 +121,7 @@ def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Value:
     return concatenate(parts)
 
 
-def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int | None = None) -> Any:
+def gradient(f: ArrayLike, *varargs: Any, axis: Any = None, edge_order: int | None = None) -> Any:
     """The slope at every element, along axes: central differences, one-sided at the ends.
 
     For uneven distances the formula is that of NumPy, of second order.
@@ -185,7 +191,7 @@ def _slope(x: Value, k: int, h: Value) -> Value:
     return concatenate([first / ends[0], inner, last / ends[1]], k)
 
 
-def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Value:
+def trapezoid(y: ArrayLike, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Array:
     """The integral along an axis by the trapezoidal rule.
 
     Args:
@@ -227,7 +233,7 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Value:
     return 0.5 * reductions.sum(steps * (values[..., 1:] + values[..., :-1]), axis=-1)
 
 
-def unwrap(p: Any, discont: Any = None, axis: int = -1, period: Any = 2 * math.pi) -> Value:
+def unwrap(p: ArrayLike, discont: Any = None, axis: int = -1, period: Any = 2 * math.pi) -> Array:
     """Angles continued along an axis: no step is larger than half a period.
 
     Args:
@@ -252,6 +258,7 @@ def unwrap(p: Any, discont: Any = None, axis: int = -1, period: Any = 2 * math.p
     refuse_complex("unwrap", x)
     k = one_axis("unwrap", axis, x.aval.ndim)
     steps = diff(x, axis=k)
+    even: Any
     if dtypes.is_integer(x.aval.dtype):
         half, even = turn // 2, turn % 2 == 0
     else:
@@ -267,7 +274,7 @@ def unwrap(p: Any, discont: Any = None, axis: int = -1, period: Any = 2 * math.p
 
 def interp(
     x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None
-) -> Value:
+) -> Array:
     """Between known points, the straight line from one to the next.
 
     Args:

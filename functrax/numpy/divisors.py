@@ -5,17 +5,17 @@ Start at :func:`gcd`.
 
 from __future__ import annotations
 
-from typing import Any
-
+from functrax.core.arrays.operators import Array
 from functrax.core.errors.typed import DTypeError
 from functrax.core.prims import arithmetic as prims, comparisons as compare
 from functrax.core.tracing.primitive import Value
 from functrax.core.types import dtypes
 from functrax.numpy.promote import promote_args, result
 from functrax.numpy.ufuncs import absolute, like_weak
+from functrax.typing import ArrayLike
 
 
-def gcd(x1: Any, x2: Any) -> Value:
+def gcd(x1: ArrayLike, x2: ArrayLike) -> Array:
     """The greatest common divisor of integers, never negative; ``gcd(0, 0)`` is 0.
 
     Args:
@@ -52,7 +52,7 @@ def _gcd(name: str, x: Value, y: Value) -> Value:
     return absolute(a)  # the absolute value of the least integer was negative
 
 
-def lcm(x1: Any, x2: Any) -> Value:
+def lcm(x1: ArrayLike, x2: ArrayLike) -> Array:
     """The least common multiple of integers, never negative; 0 if one of them is 0.
 
     Args:

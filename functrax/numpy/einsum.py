@@ -16,6 +16,7 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 from functrax.backends.sharding.out_sharding import with_out_sharding
+from functrax.core.arrays.operators import Array
 from functrax.core.errors.typed import ArgumentError, ShapeError
 from functrax.core.index.expr import Dim
 from functrax.core.index.map import IndexMap
@@ -68,7 +69,7 @@ def einsum(
     precision: Any = None,
     preferred_element_type: Any = None,
     _dot_general: Any = None,
-) -> Value:
+) -> Array:
     """The sum of products that the subscripts write down.
 
     Args:

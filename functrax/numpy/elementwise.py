@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from functrax.core.arrays.operators import Array
-from functrax.core.tracing.primitive import Primitive, Value
+from functrax.core.tracing.primitive import Primitive
 from functrax.core.types import dtypes
 from functrax.numpy.promote import (
     Kind,
@@ -21,9 +21,10 @@ from functrax.numpy.promote import (
     result,
     same,
 )
+from functrax.typing import ArrayLike
 
-Unary: TypeAlias = Callable[[Any], Value]
-Binary: TypeAlias = Callable[[Any, Any], Value]
+Unary: TypeAlias = Callable[[ArrayLike], Array]
+Binary: TypeAlias = Callable[[ArrayLike, ArrayLike], Array]
 
 _ARGUMENTS = {
     1: "  x: an array or a scalar.\n",
@@ -56,7 +57,7 @@ def unary(
     bind = primitive.bind
     direct = dtypes.INEXACT if kind is inexact else frozenset()
 
-    def function(x: Any, /) -> Value:
+    def function(x: ArrayLike, /) -> Array:
         if isinstance(x, Array) and x.aval.dtype in direct:
             return result(bind(x))
         return result(bind(*promote_dtypes(name, x, kind=kind)))
@@ -71,7 +72,7 @@ def binary(
     """A function of two operands that is one primitive; arguments as :func:`unary`."""
     bind = primitive.bind
 
-    def function(x1: Any, x2: Any, /) -> Value:
+    def function(x1: ArrayLike, x2: ArrayLike, /) -> Array:
         return result(bind(*promote_pair(name, x1, x2, kind)))
 
     made: Binary = named(function, name, document(summary, 2, example, kind))

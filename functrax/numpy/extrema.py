@@ -7,14 +7,16 @@ from __future__ import annotations
 
 from typing import Any
 
+from functrax.core.arrays.operators import Array
 from functrax.core.prims import arithmetic as prims, comparisons as compare
 from functrax.core.prims.convert import imag, real
 from functrax.core.tracing.primitive import Value
 from functrax.core.types import dtypes
 from functrax.numpy.promote import promote_args, promote_pair, result
+from functrax.typing import ArrayLike
 
 
-def maximum(x1: Any, x2: Any, /) -> Value:
+def maximum(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """The larger of each pair; NaN wins, and ties share the derivative.
 
     Complex numbers are compared by real part, then by imaginary part.
@@ -41,7 +43,7 @@ def maximum(x1: Any, x2: Any, /) -> Value:
     return result(prims.max_.bind(x, y))
 
 
-def minimum(x1: Any, x2: Any, /) -> Value:
+def minimum(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """The smaller of each pair; NaN wins, and ties share the derivative.
 
     Complex numbers are compared by real part, then by imaginary part.
@@ -75,7 +77,7 @@ def complex_before(order: Any, x: Value, y: Value) -> Value:
     return prims.select_n.bind(compare.eq.bind(a, b), order.bind(a, b), by_imag)
 
 
-def fmax(x1: Any, x2: Any, /) -> Value:
+def fmax(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """The larger of each pair; a number wins over NaN.
 
     Args:
@@ -99,7 +101,7 @@ def fmax(x1: Any, x2: Any, /) -> Value:
     return result(prims.select_n.bind(first, y, x))
 
 
-def fmin(x1: Any, x2: Any, /) -> Value:
+def fmin(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """The smaller of each pair; a number wins over NaN.
 
     Args:

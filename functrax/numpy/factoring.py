@@ -20,6 +20,7 @@ from functrax.lax import linalg as lax_linalg
 from functrax.numpy.promote import inexact, promote_dtypes, result, to_array
 from functrax.numpy.selecting import take_along_axis
 from functrax.numpy.ufuncs import absolute, sign
+from functrax.typing import ArrayLike
 
 __all__ = ["cholesky", "eig", "eigh", "eigvals", "eigvalsh", "qr", "svd", "svdvals"]
 
@@ -62,7 +63,7 @@ def matrices_of(name: str, *xs: Any) -> list[Value]:
     return [result(x) for x in promote_dtypes(name, *(to_array(name, x) for x in xs), kind=inexact)]
 
 
-def cholesky(a: Any, *, upper: bool = False, symmetrize_input: bool = True) -> Value:
+def cholesky(a: ArrayLike, *, upper: bool = False, symmetrize_input: bool = True) -> Array:
     """The triangle ``L`` with ``L L^H = a``, or with ``upper`` ``U`` with ``U^H U = a``.
 
     Args:
@@ -121,8 +122,8 @@ def eigh(a: Any, UPLO: str | None = None, symmetrize_input: bool = True) -> Eigh
     return EighResult(w, v)
 
 
-def eigvalsh(a: Any, UPLO: str | None = "L", *, symmetrize_input: bool = True) -> Value:
-    """Eigenvalues of Hermitian matrices, upwards; arguments as for :func:`eigh`.
+def eigvalsh(a: Any, UPLO: str | None = "L", *, symmetrize_input: bool = True) -> Array:
+    """Eigenvalues of Hermitian matrices, upwards.
 
     Args:
       a: the matrices.
@@ -143,7 +144,7 @@ def eigvalsh(a: Any, UPLO: str | None = "L", *, symmetrize_input: bool = True) -
     return eigh(a, UPLO, symmetrize_input).eigenvalues
 
 
-def eig(a: Any) -> EigResult:
+def eig(a: ArrayLike) -> EigResult:
     """Complex eigenvalues and eigenvectors of square matrices, in no particular order.
 
     Without derivatives; :func:`eigvals` and :func:`eigh` have them.
@@ -167,7 +168,7 @@ def eig(a: Any) -> EigResult:
     return EigResult(w, v)
 
 
-def eigvals(a: Any) -> Value:
+def eigvals(a: ArrayLike) -> Array:
     """Complex eigenvalues of square matrices, in no particular order; differentiable once.
 
     Args:
@@ -187,7 +188,7 @@ def eigvals(a: Any) -> Value:
     return lax_linalg.eig(x, compute_left_eigenvectors=False, compute_right_eigenvectors=False)[0]
 
 
-def qr(a: Any, mode: str = "reduced") -> Any:
+def qr(a: ArrayLike, mode: str = "reduced") -> Any:
     """``a = Q R``, with orthonormal columns in ``Q`` and an upper triangle ``R``.
 
     Args:
@@ -221,7 +222,7 @@ def qr(a: Any, mode: str = "reduced") -> Any:
 
 
 def svd(
-    a: Any,
+    a: ArrayLike,
     full_matrices: bool = True,
     compute_uv: bool = True,
     hermitian: bool = False,
@@ -275,7 +276,7 @@ def _hermitian_svd(x: Value, compute_uv: bool) -> Any:
     return SVDResult(u, s, adjoint(u * signs[..., None, :].astype(u.dtype)))
 
 
-def svdvals(x: Any, /) -> Value:
+def svdvals(x: ArrayLike, /) -> Array:
     """Singular values, downwards.
 
     Args:

@@ -13,6 +13,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from functrax.core.arrays.operators import Array
 from functrax.core.boundaries.arguments import explain_all as _explain_all
 from functrax.core.errors.typed import ArgumentError
 from functrax.core.prims import fourier
@@ -20,12 +21,13 @@ from functrax.core.prims.slicing import pad
 from functrax.core.tracing.primitive import Value, like
 from functrax.core.types import dtypes
 from functrax.numpy.axes import integer, many_axes
+from functrax.numpy.complex_parts import conj
 from functrax.numpy.creation import asarray
 from functrax.numpy.frequencies import fftfreq, fftshift, ifftshift, rfftfreq
-from functrax.numpy.logic import conj
 from functrax.numpy.promote import inexact, promote_dtypes, result, to_array
 from functrax.numpy.shaping import moveaxis, slice_axis
 from functrax.numpy.trace_cached import record_all as _record_all
+from functrax.typing import ArrayLike
 
 __all__ = [
     "fft", "fft2", "fftfreq", "fftn", "fftshift", "hfft", "ifft", "ifft2", "ifftn", "ifftshift",
@@ -115,7 +117,7 @@ def _along(n: int | None) -> Any:
     return None if n is None else (n,)
 
 
-def fft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Value:
+def fft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
     """The transform along an axis: ``sum_k a[k] exp(-2 pi i j k / n)``.
 
     Args:
@@ -137,7 +139,7 @@ def fft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -
     return _transform("fft", "FFT", a, _along(n), (axis,), norm)
 
 
-def ifft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Value:
+def ifft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
     """The inverse of :func:`fft`: ``sum_k a[k] exp(2 pi i j k / n) / n``.
 
     Args:
@@ -159,7 +161,7 @@ def ifft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) 
     return _transform("ifft", "IFFT", a, _along(n), (axis,), norm)
 
 
-def rfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Value:
+def rfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
     """The first ``n // 2 + 1`` elements of the transform of real numbers, which say all.
 
     Args:
@@ -181,8 +183,8 @@ def rfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) 
     return _transform("rfft", "RFFT", a, _along(n), (axis,), norm)
 
 
-def irfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Value:
-    """The inverse of :func:`rfft`; ``n`` is the result's size, ``2 (size - 1)`` if None.
+def irfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
+    """The inverse of :func:`rfft`.
 
     Args:
       a: an array, taken as complex: the first half of a transform.
@@ -207,7 +209,7 @@ def _other_way(norm: str | None) -> str:
     return {"backward": "forward", "forward": "backward"}.get(norm or "backward", "ortho")
 
 
-def hfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Value:
+def hfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
     """The real transform of numbers with Hermitian symmetry, given by their first half.
 
     Args:
@@ -230,7 +232,7 @@ def hfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) 
     return _transform("hfft", "IRFFT", conj(asarray(a)), _along(n), (axis,), checked)
 
 
-def ihfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None) -> Value:
+def ihfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
     """The inverse of :func:`hfft`.
 
     Args:
@@ -253,7 +255,7 @@ def ihfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None)
     return conj(_transform("ihfft", "RFFT", a, _along(n), (axis,), checked))
 
 
-def fftn(a: Any, s: Any = None, axes: Any = None, norm: str | None = None) -> Value:
+def fftn(a: ArrayLike, s: Any = None, axes: Any = None, norm: str | None = None) -> Array:
     """The transform along several axes; all of them, or the last ``len(s)``, if None.
 
     Args:
@@ -276,7 +278,7 @@ def fftn(a: Any, s: Any = None, axes: Any = None, norm: str | None = None) -> Va
     return _transform("fftn", "FFT", a, s, axes, norm)
 
 
-def ifftn(a: Any, s: Any = None, axes: Any = None, norm: str | None = None) -> Value:
+def ifftn(a: ArrayLike, s: Any = None, axes: Any = None, norm: str | None = None) -> Array:
     """The inverse of :func:`fftn`.
 
     Args:
@@ -299,7 +301,7 @@ def ifftn(a: Any, s: Any = None, axes: Any = None, norm: str | None = None) -> V
     return _transform("ifftn", "IFFT", a, s, axes, norm)
 
 
-def rfftn(a: Any, s: Any = None, axes: Any = None, norm: str | None = None) -> Value:
+def rfftn(a: ArrayLike, s: Any = None, axes: Any = None, norm: str | None = None) -> Array:
     """The transform of real numbers along several axes; the last one is cut as in :func:`rfft`.
 
     Args:
@@ -321,7 +323,7 @@ def rfftn(a: Any, s: Any = None, axes: Any = None, norm: str | None = None) -> V
     return _transform("rfftn", "RFFT", a, s, axes, norm)
 
 
-def irfftn(a: Any, s: Any = None, axes: Any = None, norm: str | None = None) -> Value:
+def irfftn(a: ArrayLike, s: Any = None, axes: Any = None, norm: str | None = None) -> Array:
     """The inverse of :func:`rfftn`.
 
     Args:
@@ -357,7 +359,7 @@ def _two(name: str, axes: Any) -> Any:
     return axes
 
 
-def fft2(a: Any, s: Any = None, axes: Any = (-2, -1), norm: str | None = None) -> Value:
+def fft2(a: ArrayLike, s: Any = None, axes: Any = (-2, -1), norm: str | None = None) -> Array:
     """:func:`fftn` along two axes.
 
     Args:
@@ -380,7 +382,7 @@ def fft2(a: Any, s: Any = None, axes: Any = (-2, -1), norm: str | None = None) -
     return _transform("fft2", "FFT", a, s, _two("fft2", axes), norm)
 
 
-def ifft2(a: Any, s: Any = None, axes: Any = (-2, -1), norm: str | None = None) -> Value:
+def ifft2(a: ArrayLike, s: Any = None, axes: Any = (-2, -1), norm: str | None = None) -> Array:
     """:func:`ifftn` along two axes.
 
     Args:
@@ -403,7 +405,7 @@ def ifft2(a: Any, s: Any = None, axes: Any = (-2, -1), norm: str | None = None) 
     return _transform("ifft2", "IFFT", a, s, _two("ifft2", axes), norm)
 
 
-def rfft2(a: Any, s: Any = None, axes: Any = (-2, -1), norm: str | None = None) -> Value:
+def rfft2(a: ArrayLike, s: Any = None, axes: Any = (-2, -1), norm: str | None = None) -> Array:
     """:func:`rfftn` along two axes.
 
     Args:
@@ -426,7 +428,7 @@ def rfft2(a: Any, s: Any = None, axes: Any = (-2, -1), norm: str | None = None) 
     return _transform("rfft2", "RFFT", a, s, _two("rfft2", axes), norm)
 
 
-def irfft2(a: Any, s: Any = None, axes: Any = (-2, -1), norm: str | None = None) -> Value:
+def irfft2(a: ArrayLike, s: Any = None, axes: Any = (-2, -1), norm: str | None = None) -> Array:
     """:func:`irfftn` along two axes.
 
     Args:

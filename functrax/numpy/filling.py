@@ -29,9 +29,10 @@ from functrax.numpy.promote import (
     scalar_literal,
     to_array,
 )
+from functrax.typing import ArrayLike
 
 
-def zeros(shape: Any, dtype: Any = None, *, device: Any = None) -> Value:
+def zeros(shape: Any, dtype: Any = None, *, device: Any = None) -> Array:
     """An array full of 0.
 
     Args:
@@ -55,7 +56,7 @@ def zeros(shape: Any, dtype: Any = None, *, device: Any = None) -> Value:
     return _filled("zeros", shape, 0, dtype, device)
 
 
-def ones(shape: Any, dtype: Any = None, *, device: Any = None) -> Value:
+def ones(shape: Any, dtype: Any = None, *, device: Any = None) -> Array:
     """An array full of 1.
 
     Args:
@@ -78,7 +79,7 @@ def ones(shape: Any, dtype: Any = None, *, device: Any = None) -> Value:
     return _filled("ones", shape, 1, dtype, device)
 
 
-def empty(shape: Any, dtype: Any = None, *, device: Any = None) -> Value:
+def empty(shape: Any, dtype: Any = None, *, device: Any = None) -> Array:
     """An array full of 0, for nothing here is left uninitialised.
 
     Args:
@@ -110,7 +111,7 @@ def _filled(name: str, shape: Any, value: float, dtype: Any, device: Any) -> Val
     return made if device is None else device_put(made, device)
 
 
-def full(shape: Any, fill_value: Any, dtype: Any = None, *, device: Any = None) -> Value:
+def full(shape: Any, fill_value: Any, dtype: Any = None, *, device: Any = None) -> Array:
     """An array full of a value.
 
     Args:
@@ -158,7 +159,7 @@ def _spread(name: str, value: Value, shape: tuple[int, ...]) -> Value:
     return broadcast_value(value, shape)
 
 
-def zeros_like(a: Any, dtype: Any = None, shape: Any = None, *, device: Any = None) -> Value:
+def zeros_like(a: ArrayLike, dtype: Any = None, shape: Any = None, *, device: Any = None) -> Array:
     """Zeros of the shape and dtype of ``a``, unless others are given.
 
     Args:
@@ -182,7 +183,7 @@ def zeros_like(a: Any, dtype: Any = None, shape: Any = None, *, device: Any = No
     return _like("zeros_like", a, 0, dtype, shape, device)
 
 
-def ones_like(a: Any, dtype: Any = None, shape: Any = None, *, device: Any = None) -> Value:
+def ones_like(a: ArrayLike, dtype: Any = None, shape: Any = None, *, device: Any = None) -> Array:
     """Ones of the shape and dtype of ``a``, unless others are given.
 
     Args:
@@ -207,8 +208,8 @@ def ones_like(a: Any, dtype: Any = None, shape: Any = None, *, device: Any = Non
 
 
 def empty_like(
-    prototype: Any, dtype: Any = None, shape: Any = None, *, device: Any = None
-) -> Value:
+    prototype: ArrayLike, dtype: Any = None, shape: Any = None, *, device: Any = None
+) -> Array:
     """Zeros of the shape and dtype of ``prototype``, unless others are given.
 
     Args:
@@ -233,8 +234,8 @@ def empty_like(
 
 
 def full_like(
-    a: Any, fill_value: Any, dtype: Any = None, shape: Any = None, *, device: Any = None
-) -> Value:
+    a: ArrayLike, fill_value: Any, dtype: Any = None, shape: Any = None, *, device: Any = None
+) -> Array:
     """An array full of a value, of the shape and dtype of ``a``, unless others are given.
 
     Args:
@@ -294,7 +295,7 @@ def _type_like(name: str, a: Any, dtype: Any, shape: Any) -> ShapedArray:
 
 def eye(
     N: int, M: int | None = None, k: Any = 0, dtype: Any = None, *, device: Any = None
-) -> Value:
+) -> Array:
     """Ones on the ``k``-th diagonal of an N × M matrix, zeros elsewhere.
 
     Args:
@@ -320,7 +321,7 @@ def eye(
     return made if device is None else device_put(made, device)
 
 
-def tri(N: int, M: int | None = None, k: int = 0, dtype: Any = None) -> Value:
+def tri(N: int, M: int | None = None, k: int = 0, dtype: Any = None) -> Array:
     """Ones on and below the ``k``-th diagonal of an N × M matrix, zeros above.
 
     Args:
@@ -357,7 +358,7 @@ def _diagonals(name: str, compare: Primitive, n: int, m: int | None, k: Any) -> 
     return compare.bind(moved, column)
 
 
-def identity(n: int, dtype: Any = None) -> Value:
+def identity(n: int, dtype: Any = None) -> Array:
     """The identity matrix of size ``n``.
 
     Args:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from functrax.core.arrays.array import from_numpy
+from functrax.core.arrays.operators import Array
 from functrax.core.errors.typed import ArgumentError, ConcretizationError, ShapeError
 from functrax.core.prims.arithmetic import stop_gradient
 from functrax.core.prims.powers import sqrt
@@ -35,13 +36,14 @@ from functrax.numpy.shaping import reshape_to, slice_axis, transpose
 from functrax.numpy.sorting import argsort
 from functrax.numpy.ufuncs import absolute
 from functrax.numpy.vector_products import outer
+from functrax.typing import ArrayLike
 
 __all__ = ["polyfit", "roots"]
 
 
 def polyfit(
     x: Any,
-    y: Any,
+    y: ArrayLike,
     deg: int,
     rcond: float | None = None,
     full: bool = False,
@@ -146,7 +148,7 @@ def _scaled(base: Value, squares: Value, freedom: int, ndim: int) -> Value:
     return base * factor[0] if ndim == 1 else base[:, :, None] * factor
 
 
-def roots(p: Any, *, strip_zeros: bool = True) -> Value:
+def roots(p: ArrayLike, *, strip_zeros: bool = True) -> Array:
     """The zeros of a polynomial.
 
     Args:

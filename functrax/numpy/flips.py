@@ -7,16 +7,17 @@ from __future__ import annotations
 
 from typing import Any
 
+from functrax.core.arrays.operators import Array
 from functrax.core.errors.typed import ArgumentError, ShapeError
-from functrax.core.tracing.primitive import Value
 from functrax.numpy.axes import integer, many_axes, one_axis
 from functrax.numpy.promote import to_array
 from functrax.numpy.shaping import reverse, swapaxes
+from functrax.typing import ArrayLike
 
 __all__ = ["flip", "fliplr", "flipud", "rot90"]
 
 
-def flip(m: Any, axis: Any = None) -> Value:
+def flip(m: ArrayLike, axis: Any = None) -> Array:
     """Back to front along ``axis``, or along all axes.
 
     Args:
@@ -39,7 +40,7 @@ def flip(m: Any, axis: Any = None) -> Value:
     return reverse(x, many_axes("flip", axis, x.aval.ndim))
 
 
-def fliplr(m: Any) -> Value:
+def fliplr(m: ArrayLike) -> Array:
     """Columns back to front.
 
     Args:
@@ -61,7 +62,7 @@ def fliplr(m: Any) -> Value:
     return reverse(x, (one_axis("fliplr", 1, x.aval.ndim),))
 
 
-def flipud(m: Any) -> Value:
+def flipud(m: ArrayLike) -> Array:
     """Rows back to front.
 
     Args:
@@ -83,7 +84,7 @@ def flipud(m: Any) -> Value:
     return reverse(x, (one_axis("flipud", 0, x.aval.ndim),))
 
 
-def rot90(m: Any, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Value:
+def rot90(m: ArrayLike, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Array:
     """Turned by ``k`` quarters, from the first of ``axes`` towards the second.
 
     Args:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from functrax.backends.sharding.placement import device_put
+from functrax.core.arrays.operators import Array
 from functrax.core.errors.typed import ArgumentError
 from functrax.core.tracing.primitive import Value
 from functrax.numpy.axes import integer, many_axes
@@ -15,6 +16,7 @@ from functrax.numpy.creation import asarray, float_or
 from functrax.numpy.promote import promoting, to_array
 from functrax.numpy.ranges import arange
 from functrax.numpy.rearranging import roll
+from functrax.typing import ArrayLike
 
 
 def _distance(name: str, d: Any, dtype: Any) -> Value:
@@ -24,7 +26,7 @@ def _distance(name: str, d: Any, dtype: Any) -> Value:
 
 
 @promoting
-def fftfreq(n: int, d: Any = 1.0, *, dtype: Any = None, device: Any = None) -> Value:
+def fftfreq(n: int, d: Any = 1.0, *, dtype: Any = None, device: Any = None) -> Array:
     """The frequencies of :func:`fft`'s elements, for samples at a distance of ``d``.
 
     Args:
@@ -51,7 +53,7 @@ def fftfreq(n: int, d: Any = 1.0, *, dtype: Any = None, device: Any = None) -> V
 
 
 @promoting
-def rfftfreq(n: int, d: Any = 1.0, *, dtype: Any = None, device: Any = None) -> Value:
+def rfftfreq(n: int, d: Any = 1.0, *, dtype: Any = None, device: Any = None) -> Array:
     """The frequencies of :func:`rfft`'s elements, for samples at a distance of ``d``.
 
     Args:
@@ -84,8 +86,8 @@ def _shift(name: str, x: Any, axes: Any, sign: int) -> Value:
     return roll(value, halves, places)
 
 
-def fftshift(x: Any, axes: Any = None) -> Value:
-    """Move the frequency 0 to the middle of axes; of all of them if None.
+def fftshift(x: ArrayLike, axes: Any = None) -> Array:
+    """The frequency 0 moved to the middle of axes.
 
     Args:
       x: an array.
@@ -104,8 +106,8 @@ def fftshift(x: Any, axes: Any = None) -> Value:
     return _shift("fftshift", x, axes, 1)
 
 
-def ifftshift(x: Any, axes: Any = None) -> Value:
-    """The inverse of :func:`fftshift`.
+def ifftshift(x: ArrayLike, axes: Any = None) -> Array:
+    """The inverse of :func:`fftshift`, which it differs from for odd sizes.
 
     Args:
       x: an array.

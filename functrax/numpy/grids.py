@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from functrax.core.arrays.operators import Array
 from functrax.core.errors.typed import ArgumentError, ConcretizationError, ShapeError
 from functrax.core.prims.arithmetic import add, clamp, div, modulo, mul, rem
 from functrax.core.prims.reindex import broadcast_in_dim, iota
@@ -29,6 +30,7 @@ from functrax.numpy.rearranging import is_known
 from functrax.numpy.searching import nonzero
 from functrax.numpy.selecting import integers
 from functrax.numpy.shaping import join, reshape_to
+from functrax.typing import ArrayLike
 
 __all__ = [
     "diag_indices", "diag_indices_from", "indices", "ix_", "mask_indices", "meshgrid", "mgrid",
@@ -204,7 +206,7 @@ def _matrix_shape(name: str, arr: Any) -> Shape:
     return shape
 
 
-def tril_indices_from(arr: Any, k: int = 0) -> tuple[Value, Value]:
+def tril_indices_from(arr: ArrayLike, k: int = 0) -> tuple[Value, Value]:
     """:func:`tril_indices` for the shape of a matrix.
 
     Args:
@@ -226,7 +228,7 @@ def tril_indices_from(arr: Any, k: int = 0) -> tuple[Value, Value]:
     return tril_indices(rows, k, columns)
 
 
-def triu_indices_from(arr: Any, k: int = 0) -> tuple[Value, Value]:
+def triu_indices_from(arr: ArrayLike, k: int = 0) -> tuple[Value, Value]:
     """:func:`triu_indices` for the shape of a matrix.
 
     Args:
@@ -271,7 +273,7 @@ def diag_indices(n: int, ndim: int = 2) -> tuple[Value, ...]:
     return (line,) * integer("diag_indices", "ndim", ndim)
 
 
-def diag_indices_from(arr: Any) -> tuple[Value, ...]:
+def diag_indices_from(arr: ArrayLike) -> tuple[Value, ...]:
     """:func:`diag_indices` for an array of equal sizes.
 
     Args:
@@ -357,7 +359,7 @@ def ravel_multi_index(
     order: str = "C",
     *,
     dtype: Any = None,
-) -> Value:
+) -> Array:
     """From one index for each axis to row-major positions.
 
     Args:

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from functrax.core.arrays.operators import Array
 from functrax.core.errors.typed import ArgumentError, ConcretizationError, DTypeError, ShapeError
 from functrax.core.prims.arithmetic import stop_gradient
 from functrax.core.tracing.primitive import Value
@@ -32,18 +33,19 @@ from functrax.numpy.rounding import clip
 from functrax.numpy.searching import searchsorted
 from functrax.numpy.shaping import ravel, reshape, reshape_to
 from functrax.numpy.ufuncs import refuse_complex
+from functrax.typing import ArrayLike
 
 __all__ = ["bincount", "histogram", "histogram2d", "histogram_bin_edges", "histogramdd"]
 
 
 def bincount(
-    x: Any,
+    x: ArrayLike,
     weights: Any = None,
     minlength: int = 0,
     *,
     length: int | None = None,
     out_sharding: None = None,
-) -> Value:
+) -> Array:
     """How often each number from 0 on appears.
 
     Args:
@@ -101,7 +103,9 @@ def _length(x: Value, least: int, length: int | None) -> int:
     return max(largest + 1, least)
 
 
-def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any = None) -> Value:
+def histogram_bin_edges(
+    a: ArrayLike, bins: Any = 10, range: Any = None, weights: Any = None
+) -> Array:
     """The edges of the bins of :func:`histogram`.
 
     Args:
@@ -162,7 +166,11 @@ def _places(x: Value, edges: Value) -> tuple[Value, Value]:
 
 
 def histogram(
-    a: Any, bins: Any = 10, range: Any = None, weights: Any = None, density: bool | None = None
+    a: ArrayLike,
+    bins: Any = 10,
+    range: Any = None,
+    weights: Any = None,
+    density: bool | None = None,
 ) -> tuple[Value, Value]:
     """How many elements are in each bin.
 

@@ -298,7 +298,7 @@ def _symbolic_slice(item: slice, size: int) -> Entry:
         if bound is None:
             return default
         bound = as_size(bound)
-        return clipped(bound + size if bound < 0 else bound, first, last)  # type: ignore[no-any-return]
+        return clipped(bound + size if bound < 0 else bound, first, last)
 
     start, stop = (
         place(item.start, first if step > 0 else last),
@@ -317,7 +317,7 @@ def _static(index: int, size: int, bounds: Bounds) -> int:
         index += size
     if not bounds.clip:
         return index
-    return clipped(index, 0, clipped(size - 1, 0, size))  # type: ignore[no-any-return]
+    return clipped(index, 0, clipped(size - 1, 0, size))
 
 
 def operand_in_range(index: Any, size: int, bounds: Bounds) -> Value:
@@ -437,7 +437,7 @@ def gather_map(codomain: Shape, entries: tuple[Entry, ...]) -> IndexMap:
 
 def _entry_shape(entry: Entry) -> Shape:
     if entry[0] == "array":
-        return entry[2]  # type: ignore[no-any-return]
+        return entry[2]
     return entry[1] if entry[0] == "truth" else ()
 
 

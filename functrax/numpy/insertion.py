@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from functrax.core.arrays.array import from_numpy
+from functrax.core.arrays.operators import Array
 from functrax.core.errors.typed import ArgumentError, ConcretizationError
 from functrax.core.prims.arithmetic import add, sub
 from functrax.core.prims.reindex import iota
@@ -37,11 +38,12 @@ from functrax.numpy.searching import nonzero
 from functrax.numpy.selecting import integers
 from functrax.numpy.shaping import join, moveaxis, reshape_to, reverse, slice_axis
 from functrax.numpy.sorting import argsort
+from functrax.typing import ArrayLike
 
 __all__ = ["delete", "insert"]
 
 
-def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Value:
+def insert(arr: ArrayLike, obj: Any, values: ArrayLike, axis: int | None = None) -> Array:
     """``values`` put before the positions ``obj`` of an axis.
 
     Args:
@@ -220,8 +222,8 @@ def _flat(x: Value, axis: int) -> Value:
 
 
 def delete(
-    arr: Any, obj: Any, axis: int | None = None, *, assume_unique_indices: bool = False
-) -> Value:
+    arr: ArrayLike, obj: Any, axis: int | None = None, *, assume_unique_indices: bool = False
+) -> Array:
     """Without the elements at the positions ``obj`` of an axis.
 
     Args:

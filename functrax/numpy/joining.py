@@ -23,6 +23,7 @@ from functrax.numpy.shaping import (
     reshape_to,
     slice_axis,
 )
+from functrax.typing import ArrayLike
 
 __all__ = [
     "append", "array_split", "block", "column_stack", "concat", "concatenate", "dsplit", "dstack",
@@ -30,7 +31,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-def concatenate(arrays: Any, axis: int | None = 0, dtype: Any = None) -> Value:
+def concatenate(arrays: Any, axis: int | None = 0, dtype: Any = None) -> Array:
     """Arrays joined along an axis.
 
     Args:
@@ -95,7 +96,7 @@ def _join(name: str, values: Sequence[Value], axis: int) -> Value:
     return result(join(values, k))
 
 
-def concat(arrays: Any, /, *, axis: int | None = 0) -> Value:
+def concat(arrays: Any, /, *, axis: int | None = 0) -> Array:
     """:func:`concatenate` under the array API's name.
 
     Args:
@@ -117,7 +118,7 @@ def concat(arrays: Any, /, *, axis: int | None = 0) -> Value:
     return concatenate(arrays, axis)
 
 
-def stack(arrays: Any, axis: int = 0, out: None = None, dtype: Any = None) -> Value:
+def stack(arrays: Any, axis: int = 0, out: None = None, dtype: Any = None) -> Array:
     """Arrays of one shape joined along a new axis.
 
     Args:
@@ -152,7 +153,7 @@ def stack(arrays: Any, axis: int = 0, out: None = None, dtype: Any = None) -> Va
     return join([reshape_to(x, wide) for x in values], k)
 
 
-def unstack(x: Any, /, *, axis: int = 0) -> tuple[Value, ...]:
+def unstack(x: ArrayLike, /, *, axis: int = 0) -> tuple[Value, ...]:
     """The slices along an axis, which they do not have.
 
     Args:
@@ -178,7 +179,7 @@ def unstack(x: Any, /, *, axis: int = 0) -> tuple[Value, ...]:
     return tuple(result(reshape_to(part, rest)) for part in parts)
 
 
-def vstack(tup: Any, dtype: Any = None) -> Value:
+def vstack(tup: Any, dtype: Any = None) -> Array:
     """Joined along axis 0; vectors are rows.
 
     Args:
@@ -207,7 +208,7 @@ def _at_least_2d(x: Value) -> Value:
     return x if len(shape) > 1 else reshape_to(x, (1,) * (2 - len(shape)) + shape)
 
 
-def hstack(tup: Any, dtype: Any = None) -> Value:
+def hstack(tup: Any, dtype: Any = None) -> Array:
     """Joined along axis 1; vectors along their only one.
 
     Args:
@@ -230,7 +231,7 @@ def hstack(tup: Any, dtype: Any = None) -> Value:
     return _join("hstack", values, 0 if values[0].aval.ndim == 1 else 1)
 
 
-def dstack(tup: Any, dtype: Any = None) -> Value:
+def dstack(tup: Any, dtype: Any = None) -> Array:
     """Joined along axis 2; ``(n,)`` becomes ``(1, n, 1)``, ``(m, n)`` ``(m, n, 1)``.
 
     Args:
@@ -253,7 +254,7 @@ def dstack(tup: Any, dtype: Any = None) -> Value:
     return _join("dstack", values, 2)
 
 
-def column_stack(tup: Any) -> Value:
+def column_stack(tup: Any) -> Array:
     """Joined along axis 1; vectors are columns.
 
     Args:
@@ -277,7 +278,7 @@ def column_stack(tup: Any) -> Value:
     return _join("column_stack", columns, 1)
 
 
-def block(arrays: Any) -> Value:
+def block(arrays: Any) -> Array:
     """Arrays joined as nested lists lay them out: the innermost lists along the last axis.
 
     Args:
@@ -328,7 +329,7 @@ def _block(arrays: Any, depth: int, ndim: int) -> Value:
     return _join("block", parts, ndim - depth)
 
 
-def append(arr: Any, values: Any, axis: int | None = None) -> Value:
+def append(arr: ArrayLike, values: ArrayLike, axis: int | None = None) -> Array:
     """``values`` after ``arr``; both in row-major order if ``axis`` is None.
 
     Args:
@@ -350,7 +351,7 @@ def append(arr: Any, values: Any, axis: int | None = None) -> Value:
     return concatenate([arr, values], axis)
 
 
-def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Value]:
+def array_split(ary: ArrayLike, indices_or_sections: Any, axis: int = 0) -> list[Value]:
     """Parts along an axis; a number of sections need not divide the size.
 
     Args:
@@ -374,7 +375,7 @@ def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Value
     return _split("array_split", ary, indices_or_sections, axis)
 
 
-def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Value]:
+def split(ary: ArrayLike, indices_or_sections: Any, axis: int = 0) -> list[Value]:
     """Parts along an axis.
 
     Args:
@@ -420,7 +421,7 @@ def _split(name: str, ary: Any, where: Any, axis: int, even: bool = False) -> li
     return [slice_axis(x, k, a, max(a, b)) for a, b in zip(starts, ends, strict=True)]
 
 
-def hsplit(ary: Any, indices_or_sections: Any) -> list[Value]:
+def hsplit(ary: ArrayLike, indices_or_sections: Any) -> list[Value]:
     """:func:`split` along axis 1, or along the only axis.
 
     Args:
@@ -442,7 +443,7 @@ def hsplit(ary: Any, indices_or_sections: Any) -> list[Value]:
     return _split("hsplit", x, indices_or_sections, min(1, x.aval.ndim - 1), even=True)
 
 
-def vsplit(ary: Any, indices_or_sections: Any) -> list[Value]:
+def vsplit(ary: ArrayLike, indices_or_sections: Any) -> list[Value]:
     """:func:`split` along axis 0.
 
     Args:
@@ -463,7 +464,7 @@ def vsplit(ary: Any, indices_or_sections: Any) -> list[Value]:
     return _split("vsplit", ary, indices_or_sections, 0, even=True)
 
 
-def dsplit(ary: Any, indices_or_sections: Any) -> list[Value]:
+def dsplit(ary: ArrayLike, indices_or_sections: Any) -> list[Value]:
     """:func:`split` along axis 2.
 
     Args:

@@ -15,10 +15,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from functrax.backends.eager.cached_traces import with_long_recipe as _with_long_recipe
+from functrax.core.arrays.operators import Array
 from functrax.core.boundaries.arguments import explain_all as _explain_all
 from functrax.core.errors.typed import ArgumentError, ShapeError
 from functrax.core.tracing.primitive import Value
-from functrax.numpy import contraction, linear, triangles
+from functrax.numpy import contraction, linear, triangles, vector_products
 from functrax.numpy.factoring import (
     cholesky as cholesky,
     eig as eig,
@@ -50,11 +51,12 @@ from functrax.numpy.solving import (
     tensorsolve as tensorsolve,
 )
 from functrax.numpy.trace_cached import record_all as _record_all
+from functrax.typing import ArrayLike
 
 
 def matmul(
-    x1: Any, x2: Any, /, *, precision: Any = None, preferred_element_type: Any = None
-) -> Value:
+    x1: ArrayLike, x2: ArrayLike, /, *, precision: Any = None, preferred_element_type: Any = None
+) -> Array:
     """The matrix product; see :func:`functrax.numpy.matmul`.
 
     Args:
@@ -79,14 +81,14 @@ def matmul(
 
 
 def tensordot(
-    x1: Any,
-    x2: Any,
+    x1: ArrayLike,
+    x2: ArrayLike,
     /,
     *,
     axes: Any = 2,
     precision: Any = None,
     preferred_element_type: Any = None,
-) -> Value:
+) -> Array:
     """The sum of products over pairs of axes; see :func:`functrax.numpy.tensordot`.
 
     Args:
@@ -114,14 +116,14 @@ def tensordot(
 
 
 def vecdot(
-    x1: Any,
-    x2: Any,
+    x1: ArrayLike,
+    x2: ArrayLike,
     /,
     *,
     axis: int = -1,
     precision: Any = None,
     preferred_element_type: Any = None,
-) -> Value:
+) -> Array:
     """Inner products along an axis; see :func:`functrax.numpy.vecdot`.
 
     Args:
@@ -142,12 +144,12 @@ def vecdot(
     >>> jnp.linalg.vecdot(jnp.array([[1, 2], [3, 4]]), jnp.array([1, 1]))
     Array([3, 7], dtype=int32)
     """
-    return contraction.vecdot(
+    return vector_products.vecdot(
         x1, x2, axis=axis, precision=precision, preferred_element_type=preferred_element_type
     )
 
 
-def outer(x1: Any, x2: Any, /) -> Value:
+def outer(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """``result[i, j] = x1[i] * x2[j]`` of two vectors.
 
     Args:
@@ -172,10 +174,10 @@ def outer(x1: Any, x2: Any, /) -> Value:
             got=f"{x.aval.str_short()}, {y.aval.str_short()}",
             fix="functrax.numpy.outer, which flattens",
         )
-    return contraction.outer(x, y)
+    return vector_products.outer(x, y)
 
 
-def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Value:
+def cross(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Array:
     """The cross product of vectors of 3 elements.
 
     Args:
@@ -204,7 +206,7 @@ def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Value:
     return linear.cross(x, y, axis=axis)
 
 
-def diagonal(x: Any, /, *, offset: int = 0) -> Value:
+def diagonal(x: ArrayLike, /, *, offset: int = 0) -> Array:
     """The diagonals of matrices, which are the last two axes, as a new last axis.
 
     Args:
@@ -224,7 +226,7 @@ def diagonal(x: Any, /, *, offset: int = 0) -> Value:
     return triangles.diagonal(x, offset, -2, -1)
 
 
-def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Value:
+def trace(x: ArrayLike, /, *, offset: int = 0, dtype: Any = None) -> Array:
     """The sums of the diagonals of matrices, which are the last two axes.
 
     Args:
@@ -245,7 +247,7 @@ def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Value:
     return triangles.trace(x, offset, -2, -1, dtype)
 
 
-def multi_dot(arrays: Sequence[Any], *, precision: Any = None) -> Value:
+def multi_dot(arrays: Sequence[Any], *, precision: Any = None) -> Array:
     """The product of several matrices, in the order that needs the fewest multiplications.
 
     Args:

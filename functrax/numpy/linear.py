@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from functrax.core.arrays.operators import Array
 from functrax.core.errors.typed import ShapeError
 from functrax.core.prims.arithmetic import mul, neg, sub
 from functrax.core.prims.reindex import broadcast_in_dim
@@ -11,11 +10,12 @@ from functrax.core.tracing.primitive import Value
 from functrax.numpy.axes import one_axis
 from functrax.numpy.promote import broadcast_values, promote_dtypes, result
 from functrax.numpy.shaping import join, moveaxis, reshape_to, slice_axis
+from functrax.typing import ArrayLike
 
 __all__ = ["cross", "kron"]
 
 
-def kron(a: Any, b: Any) -> Value:
+def kron(a: ArrayLike, b: ArrayLike) -> Array:
     """The Kronecker product: each element of ``a`` times the whole of ``b``, as blocks.
 
     Args:
@@ -45,8 +45,13 @@ def kron(a: Any, b: Any) -> Value:
 
 
 def cross(
-    a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None
-) -> Value:
+    a: ArrayLike,
+    b: ArrayLike,
+    axisa: int = -1,
+    axisb: int = -1,
+    axisc: int = -1,
+    axis: int | None = None,
+) -> Array:
     """The cross product of vectors of 3 elements; of 2, only its third element.
 
     Args:

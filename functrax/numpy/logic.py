@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from functrax.core.arrays.operators import Array
 from functrax.core.errors.typed import ArgumentError, UnavailableError
 from functrax.core.ir.jaxpr import Literal
 from functrax.core.prims import arithmetic as prims, comparisons as compare
@@ -34,6 +35,7 @@ from functrax.numpy.promote import (
     to_array,
 )
 from functrax.numpy.ufuncs import refuse_complex
+from functrax.typing import ArrayLike
 
 equal = binary(
     "equal",
@@ -56,7 +58,7 @@ Array([False,  True], dtype=bool)
 
 
 def _ordered(name: str, compare: Primitive, summary: str, *, example: str) -> Binary:
-    def function(x1: Any, x2: Any, /) -> Value:
+    def function(x1: ArrayLike, x2: ArrayLike, /) -> Array:
         x, y = promote_pair(name, x1, x2)
         if x.aval.dtype in dtypes.COMPLEX:
             return result(complex_before(compare, x, y))
@@ -111,7 +113,7 @@ def truth(x: Value) -> Value:
 
 
 def _logical(name: str, combine: Primitive, summary: str, *, example: str) -> Binary:
-    def function(x1: Any, x2: Any, /) -> Value:
+    def function(x1: ArrayLike, x2: ArrayLike, /) -> Array:
         values = [truth(promote_dtypes(name, x)[0]) for x in (x1, x2)]
         return result(combine.bind(*broadcast_values(name, *values)))
 
@@ -148,7 +150,7 @@ Array([ True, False, False], dtype=bool)
 )
 
 
-def logical_not(x: Any, /) -> Value:
+def logical_not(x: ArrayLike, /) -> Array:
     """Whether ``x`` is 0.
 
     Args:
@@ -171,7 +173,7 @@ def logical_not(x: Any, /) -> Value:
     return result(compare.eq.bind(v, like(v, 0)))
 
 
-def isnan(x: Any, /) -> Value:
+def isnan(x: ArrayLike, /) -> Array:
     """Whether each element is NaN; a complex number is if one of its parts is.
 
     Args:
@@ -192,7 +194,7 @@ def isnan(x: Any, /) -> Value:
     return result(compare.ne.bind(v, v))
 
 
-def isfinite(x: Any, /) -> Value:
+def isfinite(x: ArrayLike, /) -> Array:
     """Whether each element is neither infinite nor NaN.
 
     Args:
@@ -218,7 +220,7 @@ def isfinite(x: Any, /) -> Value:
     return _constant(v, True)
 
 
-def isinf(x: Any, /) -> Value:
+def isinf(x: ArrayLike, /) -> Array:
     """Whether each element is infinite; a complex number is if one of its parts is.
 
     Args:
@@ -249,7 +251,7 @@ def _constant(x: Value, value: bool) -> Value:
     return result(full(x.aval.shape, literal(value, dtypes.bool_)))
 
 
-def isposinf(x: Any, /, out: None = None) -> Value:
+def isposinf(x: ArrayLike, /, out: None = None) -> Array:
     """Whether each element is plus infinity.
 
     Args:
@@ -271,7 +273,7 @@ def isposinf(x: Any, /, out: None = None) -> Value:
     return _is_value("isposinf", x, np.inf, out)
 
 
-def isneginf(x: Any, /, out: None = None) -> Value:
+def isneginf(x: ArrayLike, /, out: None = None) -> Array:
     """Whether each element is minus infinity.
 
     Args:
@@ -316,7 +318,7 @@ def no_out(name: str, out: Any) -> None:
         )
 
 
-def signbit(x: Any, /) -> Value:
+def signbit(x: ArrayLike, /) -> Array:
     """Whether the sign bit is set: true for -0.0 and for negative numbers.
 
     Args:
@@ -352,7 +354,13 @@ def sign_bit(x: Value) -> Value:
 
 
 def where(
-    condition: Any, x: Any = None, y: Any = None, /, *, size: Any = None, fill_value: Any = None
+    condition: ArrayLike,
+    x: ArrayLike | None = None,
+    y: ArrayLike | None = None,
+    /,
+    *,
+    size: Any = None,
+    fill_value: Any = None,
 ) -> Any:
     """Elements of ``x`` where ``condition`` holds, of ``y`` elsewhere.
 
@@ -399,13 +407,15 @@ def where(
     return result(choose(which, *cases))
 
 
-def choose(which: Value, x: Value, y: Value) -> Value:
+def choose(which: Value, x: Value, y: Value) -> Array:
     """``where`` of values of one dtype: broadcasts, and chooses."""
     which, x, y = broadcast_values("where", truth(which), x, y)
     return prims.select_n.bind(which, y, x)
 
 
-def isclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False) -> Value:
+def isclose(
+    a: ArrayLike, b: ArrayLike, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False
+) -> Array:
     """Whether ``|a - b| <= atol + rtol * |b|``; infinities are close if equal.
 
     Args:

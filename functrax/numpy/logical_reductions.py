@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from functrax.core.arrays.operators import Array
 from functrax.core.errors.typed import ShapeError
 from functrax.core.prims import reduce as prims
 from functrax.core.tracing.primitive import Primitive, Value, literal
@@ -16,11 +17,12 @@ from functrax.numpy.creation import asarray
 from functrax.numpy.logic import isnan, no_out, truth
 from functrax.numpy.promote import broadcast_shape, result, to_array
 from functrax.numpy.reductions import Axis, checked_axes, keep, masked
+from functrax.typing import ArrayLike
 
 
 def any(
-    a: Any, axis: Axis = None, out: None = None, keepdims: bool = False, *, where: Any = None
-) -> Value:
+    a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = False, *, where: Any = None
+) -> Array:
     """Whether some element along axes is not 0.
 
     Args:
@@ -46,8 +48,8 @@ def any(
 
 
 def all(
-    a: Any, axis: Axis = None, out: None = None, keepdims: bool = False, *, where: Any = None
-) -> Value:
+    a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = False, *, where: Any = None
+) -> Array:
     """Whether every element along axes is not 0.
 
     Args:
@@ -81,8 +83,8 @@ def _logical(name: str, primitive: Primitive, identity: bool, a: Any, options: A
 
 
 def allclose(
-    a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False
-) -> Value:
+    a: ArrayLike, b: ArrayLike, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False
+) -> Array:
     """Whether all elements are close, as :func:`isclose` says.
 
     Args:
@@ -106,7 +108,7 @@ def allclose(
     return all(logic.isclose(a, b, rtol, atol, equal_nan))
 
 
-def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Value:
+def array_equal(a1: Any, a2: ArrayLike, equal_nan: bool = False) -> Array:
     """Whether two arrays (or lists) have one shape and equal elements.
 
     Args:
@@ -134,7 +136,7 @@ def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Value:
     return all(same)
 
 
-def array_equiv(a1: Any, a2: Any) -> Value:
+def array_equiv(a1: Any, a2: ArrayLike) -> Array:
     """Whether two arrays (or lists) broadcast together and have equal elements.
 
     Args:

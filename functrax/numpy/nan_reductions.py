@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from functrax.core.arrays.operators import Array
 from functrax.core.tracing.primitive import Value, like
 from functrax.core.types import dtypes
 from functrax.numpy import logical_reductions, reductions, statistics
@@ -16,6 +17,7 @@ from functrax.numpy.logic import choose, isnan, logical_and, logical_not
 from functrax.numpy.promote import result, to_array
 from functrax.numpy.reductions import Axis
 from functrax.numpy.ufuncs import like_weak
+from functrax.typing import ArrayLike
 
 
 def _numbers(name: str, x: Value, where: Any) -> Any:
@@ -29,9 +31,9 @@ def _numbers(name: str, x: Value, where: Any) -> Any:
 
 
 def nansum(
-    a: Any, axis: Axis = None, dtype: Any = None, out: None = None, keepdims: bool = False,
+    a: ArrayLike, axis: Axis = None, dtype: Any = None, out: None = None, keepdims: bool = False,
     initial: Any = None, where: Any = None,
-) -> Value:  # fmt: skip
+) -> Array:  # fmt: skip
     """:func:`sum` of the elements that are not NaN.
 
     Args:
@@ -61,9 +63,9 @@ def nansum(
 
 
 def nanprod(
-    a: Any, axis: Axis = None, dtype: Any = None, out: None = None, keepdims: bool = False,
+    a: ArrayLike, axis: Axis = None, dtype: Any = None, out: None = None, keepdims: bool = False,
     initial: Any = None, where: Any = None,
-) -> Value:  # fmt: skip
+) -> Array:  # fmt: skip
     """:func:`prod` of the elements that are not NaN.
 
     Args:
@@ -93,9 +95,9 @@ def nanprod(
 
 
 def nanmax(
-    a: Any, axis: Axis = None, out: None = None, keepdims: bool = False, initial: Any = None,
+    a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = False, initial: Any = None,
     where: Any = None,
-) -> Value:  # fmt: skip
+) -> Array:  # fmt: skip
     """:func:`max` of the elements that are not NaN; NaN where all are.
 
     Args:
@@ -123,9 +125,9 @@ def nanmax(
 
 
 def nanmin(
-    a: Any, axis: Axis = None, out: None = None, keepdims: bool = False, initial: Any = None,
+    a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = False, initial: Any = None,
     where: Any = None,
-) -> Value:  # fmt: skip
+) -> Array:  # fmt: skip
     """:func:`min` of the elements that are not NaN; NaN where all are.
 
     Args:
@@ -167,7 +169,9 @@ def _extremum(name: str, function: Any, end: float, a: Any, axis: Axis, *options
     return result(choose(nothing, like_weak(found, np.nan), found))
 
 
-def nanargmax(a: Any, axis: Any = None, out: None = None, keepdims: bool | None = None) -> Value:
+def nanargmax(
+    a: ArrayLike, axis: Any = None, out: None = None, keepdims: bool | None = None
+) -> Array:
     """:func:`argmax` of the elements that are not NaN; -1 where all are, where NumPy raises.
 
     Args:
@@ -191,7 +195,9 @@ def nanargmax(a: Any, axis: Any = None, out: None = None, keepdims: bool | None 
     return _position("nanargmax", reductions.argmax, -np.inf, a, axis, out, keepdims)
 
 
-def nanargmin(a: Any, axis: Any = None, out: None = None, keepdims: bool | None = None) -> Value:
+def nanargmin(
+    a: ArrayLike, axis: Any = None, out: None = None, keepdims: bool | None = None
+) -> Array:
     """:func:`argmin` of the elements that are not NaN; -1 where all are, where NumPy raises.
 
     Args:
@@ -228,9 +234,9 @@ def _position(
 
 
 def nanmean(
-    a: Any, axis: Axis = None, dtype: Any = None, out: None = None, keepdims: bool = False,
+    a: ArrayLike, axis: Axis = None, dtype: Any = None, out: None = None, keepdims: bool = False,
     where: Any = None,
-) -> Value:  # fmt: skip
+) -> Array:  # fmt: skip
     """:func:`mean` of the elements that are not NaN.
 
     Args:
@@ -259,9 +265,9 @@ def nanmean(
 
 
 def nanvar(
-    a: Any, axis: Axis = None, dtype: Any = None, out: None = None, ddof: Any = 0,
+    a: ArrayLike, axis: Axis = None, dtype: Any = None, out: None = None, ddof: Any = 0,
     keepdims: bool = False, where: Any = None, mean: Any = None,
-) -> Value:  # fmt: skip
+) -> Array:  # fmt: skip
     """:func:`var` of the elements that are not NaN.
 
     Args:
@@ -296,9 +302,9 @@ def _var(name: str, function: Any, a: Any, options: tuple[Any, ...], where: Any,
 
 
 def nanstd(
-    a: Any, axis: Axis = None, dtype: Any = None, out: None = None, ddof: Any = 0,
+    a: ArrayLike, axis: Axis = None, dtype: Any = None, out: None = None, ddof: Any = 0,
     keepdims: bool = False, where: Any = None, mean: Any = None,
-) -> Value:  # fmt: skip
+) -> Array:  # fmt: skip
     """:func:`std` of the elements that are not NaN.
 
     Args:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from functrax.core.arrays.operators import Array
 from functrax.core.errors.typed import ArgumentError
 from functrax.core.tracing.primitive import Value
 from functrax.numpy.analytic import sqrt
@@ -27,7 +28,7 @@ def _safe_sqrt(x: Value) -> Value:
     return where(zero, 0, sqrt(where(zero, 1, x)))
 
 
-def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Value:
+def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Array:
     """The norm of vectors: ``(sum |x|^ord)^(1/ord)``.
 
     The Euclidean norm has derivative 0 at the zero vector, which is a subgradient.
@@ -71,7 +72,7 @@ def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any
     return power(total, 1 / ord)
 
 
-def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Value:
+def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Array:
     """The norm of matrices, which are the last two axes.
 
     Args:
@@ -95,7 +96,7 @@ def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Value
     return norm(x, ord=ord, axis=(-2, -1), keepdims=keepdims)
 
 
-def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Value:
+def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Array:
     """The norm of a vector or of a matrix.
 
     Args:

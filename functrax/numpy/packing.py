@@ -5,11 +5,10 @@ Start at :func:`packbits`.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from functrax.core.arrays.array import from_numpy
+from functrax.core.arrays.operators import Array
 from functrax.core.errors.typed import ArgumentError, DTypeError, ShapeError
 from functrax.core.prims.slicing import pad
 from functrax.core.tracing.primitive import Value, like
@@ -18,11 +17,12 @@ from functrax.numpy import reductions
 from functrax.numpy.axes import integer, one_axis
 from functrax.numpy.promote import convert, promoting, to_array
 from functrax.numpy.shaping import moveaxis, reshape_to, slice_axis
+from functrax.typing import ArrayLike
 
 __all__ = ["packbits", "unpackbits"]
 
 
-def packbits(a: Any, axis: int | None = None, bitorder: str = "big") -> Value:
+def packbits(a: ArrayLike, axis: int | None = None, bitorder: str = "big") -> Array:
     """Eight elements each, as the bits of one byte: whether they are not 0.
 
     Args:
@@ -61,8 +61,8 @@ def _packed(x: Value, k: int, shifts: Value) -> Value:
 
 
 def unpackbits(
-    a: Any, axis: int | None = None, count: int | None = None, bitorder: str = "big"
-) -> Value:
+    a: ArrayLike, axis: int | None = None, count: int | None = None, bitorder: str = "big"
+) -> Array:
     """The bits of bytes, as an array of zeros and ones.
 
     Args:

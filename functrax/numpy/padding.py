@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from functrax.core.arrays.operators import Array
 from functrax.core.errors.typed import ArgumentError, ShapeError
 from functrax.core.prims.arithmetic import add, div, floor, mul, sub
 from functrax.core.prims.convert import convert_element_type
@@ -32,6 +33,7 @@ from functrax.numpy.rearranging import is_known
 from functrax.numpy.runs import read_periodic, read_runs
 from functrax.numpy.shaping import join, reshape_to, slice_axis
 from functrax.numpy.vectorizing import apply_along_axis
+from functrax.typing import ArrayLike
 
 __all__ = ["pad"]
 
@@ -52,8 +54,8 @@ _OPTIONS: Final = {
 
 
 def pad(
-    array: Any, pad_width: Any, mode: str | Callable[..., Any] = "constant", **kwargs: Any
-) -> Value:
+    array: ArrayLike, pad_width: Any, mode: str | Callable[..., Any] = "constant", **kwargs: Any
+) -> Array:
     """The array with values put around it.
 
     Args:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from functrax.core.arrays.operators import Array
 from functrax.core.errors.typed import ArgumentError, ShapeError
 from functrax.core.prims.mapped import scatter
-from functrax.core.tracing.primitive import Value
 from functrax.numpy.at import At, cast_update
 from functrax.numpy.axes import one_axis
 from functrax.numpy.broadcasting import broadcast_to
@@ -22,13 +22,20 @@ from functrax.numpy.searching import nonzero
 from functrax.numpy.selecting import integers, map_along_axis, wrapped_around
 from functrax.numpy.shaping import reshape_to
 from functrax.numpy.triangles import refuse_inplace
+from functrax.typing import ArrayLike
 
 __all__ = ["place", "put", "put_along_axis"]
 
 
 def put_along_axis(
-    arr: Any, indices: Any, values: Any, axis: int | None, inplace: bool = True, *, mode: Any = None
-) -> Value:
+    arr: ArrayLike,
+    indices: ArrayLike,
+    values: Any,
+    axis: int | None,
+    inplace: bool = True,
+    *,
+    mode: Any = None,
+) -> Array:
     """A copy in which the elements that :func:`take_along_axis` would take have other values.
 
     Args:
@@ -67,7 +74,9 @@ def put_along_axis(
     return reshape_to(scatter.bind(x, updates, index, map=index_map, op="set", unique=False), shape)
 
 
-def put(a: Any, ind: Any, v: Any, mode: str | None = None, *, inplace: bool = True) -> Value:
+def put(
+    a: ArrayLike, ind: ArrayLike, v: Any, mode: str | None = None, *, inplace: bool = True
+) -> Array:
     """A copy with values ``v``, repeated if too few, at row-major positions ``ind``.
 
     Out of range, ``mode`` None or ``"clip"`` means the nearest position, ``"wrap"`` counts around,
@@ -104,7 +113,7 @@ def put(a: Any, ind: Any, v: Any, mode: str | None = None, *, inplace: bool = Tr
     return reshape_to(At(flat)[index].set(updates, mode=mode or "clip"), x.aval.shape)
 
 
-def place(arr: Any, mask: Any, vals: Any, *, inplace: bool = True) -> Value:
+def place(arr: ArrayLike, mask: ArrayLike, vals: Any, *, inplace: bool = True) -> Array:
     """A copy with values ``vals``, repeated if too few, where the mask holds.
 
     Args:

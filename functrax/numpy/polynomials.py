@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from functrax.core.arrays.operators import Array
 from functrax.core.errors.typed import ArgumentError, ShapeError
 from functrax.core.prims.arithmetic import max_, mul, sub
 from functrax.core.prims.cumulative import cumprod
@@ -33,6 +34,7 @@ from functrax.numpy.promote import (
 from functrax.numpy.selecting import trim_zeros
 from functrax.numpy.shaping import atleast_1d, reshape_to, reverse, slice_axis
 from functrax.transforms.control.user_loops import scan
+from functrax.typing import ArrayLike
 
 __all__ = [
     "poly", "polyadd", "polyder", "polydiv", "polyint", "polymul", "polysub", "polyval", "vander",
@@ -42,7 +44,7 @@ __all__ = [
 _FEW: Final = 128
 
 
-def polyval(p: Any, x: Any, *, unroll: int = 16) -> Value:
+def polyval(p: Any, x: Any, *, unroll: int = 16) -> Array:
     """The value of a polynomial: ``p[0] * x**(N-1) + ... + p[N-2] * x + p[N-1]``.
 
     Args:
@@ -110,7 +112,7 @@ def _aligned(name: str, a1: Any, a2: Any) -> list[Value]:
     ]
 
 
-def polyadd(a1: Any, a2: Any) -> Value:
+def polyadd(a1: ArrayLike, a2: Any) -> Array:
     """The sum of two polynomials.
 
     Args:
@@ -132,7 +134,7 @@ def polyadd(a1: Any, a2: Any) -> Value:
     return x + y
 
 
-def polysub(a1: Any, a2: Any) -> Value:
+def polysub(a1: ArrayLike, a2: Any) -> Array:
     """The difference of two polynomials.
 
     Args:
@@ -154,7 +156,7 @@ def polysub(a1: Any, a2: Any) -> Value:
     return x - y
 
 
-def polymul(a1: Any, a2: Any, *, trim_leading_zeros: bool = False) -> Value:
+def polymul(a1: ArrayLike, a2: Any, *, trim_leading_zeros: bool = False) -> Array:
     """The product of two polynomials.
 
     Args:
@@ -239,7 +241,7 @@ def _divided(rest: Value, divisor: Value, steps: int) -> tuple[Value, Value]:
     return concatenate(back), quotient
 
 
-def polyder(p: Any, m: int = 1) -> Value:
+def polyder(p: ArrayLike, m: int = 1) -> Array:
     """The derivative of a polynomial.
 
     Args:
@@ -276,7 +278,7 @@ def _powers(size: int, kept: int) -> Value:
     return sub.bind(like(place, size - 1), place)
 
 
-def polyint(p: Any, m: int = 1, k: Any = None) -> Value:
+def polyint(p: ArrayLike, m: int = 1, k: Any = None) -> Array:
     """The integral of a polynomial.
 
     Args:
@@ -327,7 +329,7 @@ def _coefficients(name: str, p: Any, m: int) -> tuple[Value, int]:
     return reshape_to(x, (x.aval.size,)), times
 
 
-def poly(seq_of_zeros: Any) -> Value:
+def poly(seq_of_zeros: ArrayLike) -> Array:
     """The polynomial with given zeros, whose first coefficient is 1.
 
     Args:
@@ -375,7 +377,7 @@ def _product(places: Any) -> Value:
     return result(scan(step, first, places)[0])
 
 
-def vander(x: Any, N: int | None = None, increasing: bool = False) -> Value:
+def vander(x: ArrayLike, N: int | None = None, increasing: bool = False) -> Array:
     """The powers of the elements of a vector, one row for each.
 
     Args:

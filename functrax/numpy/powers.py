@@ -9,6 +9,7 @@ import operator
 from typing import Any
 
 from functrax.core.arrays.array import ConcreteArray
+from functrax.core.arrays.operators import Array
 from functrax.core.errors.typed import DTypeError
 from functrax.core.prims import arithmetic as prims, comparisons as compare
 from functrax.core.prims.bitwise import shift_right_logical
@@ -26,9 +27,10 @@ from functrax.numpy.promote import (
     result,
 )
 from functrax.numpy.ufuncs import like_weak
+from functrax.typing import ArrayLike
 
 
-def power(x1: Any, x2: Any, /) -> Value:
+def power(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """``x1 ** x2``.
 
     A known integer exponent is computed by multiplications, and is differentiable at 0.
@@ -118,7 +120,7 @@ def _integers_to_integers(x: Value, y: Value) -> Value:
     return power_
 
 
-def float_power(x1: Any, x2: Any, /) -> Value:
+def float_power(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """``x1 ** x2`` in floating point, whatever the operands' dtypes.
 
     Args:
@@ -153,7 +155,7 @@ Array([ 9, 16], dtype=int32)
 )
 
 
-def reciprocal(x: Any, /) -> Value:
+def reciprocal(x: ArrayLike, /) -> Array:
     """``1 / x``, in floating point.
 
     Args:

@@ -88,7 +88,7 @@ def numeric(dtype: DType) -> DType:
     return dtypes.int32 if dtype == dtypes.bool_ else dtype
 
 
-def result(x: Value) -> Value:
+def result(x: Value) -> Array:
     """A value as the user sees it: an operation on constants may leave a literal."""
     return x if type(x) is not Literal else ConcreteArray(np.asarray(x.val), x.aval)
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from functrax.core.arrays.operators import Array
 from functrax.core.errors.typed import ArgumentError, ShapeError, UnavailableError
 from functrax.core.index.expr import Dim, Load
 from functrax.core.index.map import IndexMap
@@ -39,12 +40,13 @@ from functrax.numpy.promote import (
 from functrax.numpy.reductions import Axis, checked_axes
 from functrax.numpy.statistics import spread_weights
 from functrax.numpy.ufuncs import refuse_complex
+from functrax.typing import ArrayLike
 
 METHODS = ("linear", "lower", "higher", "midpoint", "nearest", "inverted_cdf")
 
 
 def quantile(
-    a: Any,
+    a: ArrayLike,
     q: Any,
     axis: Axis = None,
     out: None = None,
@@ -53,7 +55,7 @@ def quantile(
     keepdims: bool = False,
     *,
     weights: Any = None,
-) -> Value:
+) -> Array:
     """The value below which a fraction ``q`` of the elements along axes lies.
 
     Args:
@@ -88,7 +90,7 @@ def quantile(
 
 
 def nanquantile(
-    a: Any,
+    a: ArrayLike,
     q: Any,
     axis: Axis = None,
     out: None = None,
@@ -97,7 +99,7 @@ def nanquantile(
     keepdims: bool = False,
     *,
     weights: Any = None,
-) -> Value:
+) -> Array:
     """:func:`quantile` of the elements that are not NaN; NaN where all are.
 
     Args:
@@ -130,7 +132,7 @@ def nanquantile(
 
 
 def percentile(
-    a: Any,
+    a: ArrayLike,
     q: Any,
     axis: Axis = None,
     out: None = None,
@@ -139,7 +141,7 @@ def percentile(
     keepdims: bool = False,
     *,
     weights: Any = None,
-) -> Value:
+) -> Array:
     """:func:`quantile` with ``q`` from 0 to 100.
 
     Args:
@@ -172,7 +174,7 @@ def percentile(
 
 
 def nanpercentile(
-    a: Any,
+    a: ArrayLike,
     q: Any,
     axis: Axis = None,
     out: None = None,
@@ -181,7 +183,7 @@ def nanpercentile(
     keepdims: bool = False,
     *,
     weights: Any = None,
-) -> Value:
+) -> Array:
     """:func:`nanquantile` with ``q`` from 0 to 100.
 
     Args:
@@ -214,12 +216,12 @@ def nanpercentile(
 
 
 def median(
-    a: Any,
+    a: ArrayLike,
     axis: Axis = None,
     out: None = None,
     overwrite_input: bool = False,
     keepdims: bool = False,
-) -> Value:
+) -> Array:
     """The middle element along axes, or the mean of the two in the middle.
 
     Args:
@@ -247,12 +249,12 @@ def median(
 
 
 def nanmedian(
-    a: Any,
+    a: ArrayLike,
     axis: Axis = None,
     out: None = None,
     overwrite_input: bool = False,
     keepdims: bool = False,
-) -> Value:
+) -> Array:
     """:func:`median` of the elements that are not NaN; NaN where all are.
 
     Args:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from functrax.backends.sharding.placement import device_put
+from functrax.core.arrays.operators import Array
 from functrax.core.errors.typed import ArgumentError, ConcretizationError, DTypeError, ShapeError
 from functrax.core.prims import arithmetic as prims, comparisons as compare
 from functrax.core.prims.convert import convert_element_type
@@ -51,7 +52,7 @@ def arange(
     dtype: Any = None,
     *,
     device: Any = None,
-) -> Value:
+) -> Array:
     """Numbers from ``start`` up to, not including, ``stop``, in steps.
 
     Args:
@@ -305,7 +306,7 @@ def logspace(
     base: Any = 10.0,
     dtype: Any = None,
     axis: int = 0,
-) -> Value:
+) -> Array:
     """``base ** linspace(start, stop)``.
 
     Args:
@@ -344,7 +345,7 @@ def geomspace(
     endpoint: bool = True,
     dtype: Any = None,
     axis: int = 0,
-) -> Value:
+) -> Array:
     """``num`` numbers from ``start`` to ``stop``, each the same multiple of the one before.
 
     Args:

@@ -33,6 +33,7 @@ from functrax.numpy.indexing import gather
 from functrax.numpy.promote import result, to_array
 from functrax.numpy.runs import MOST_RUNS, Run, read_runs
 from functrax.numpy.shaping import join, reshape_to, slice_axis
+from functrax.typing import ArrayLike
 
 __all__ = ["repeat", "resize", "roll", "tile"]
 
@@ -49,7 +50,7 @@ def is_known(x: Any) -> bool:
     return type(x) is ConcreteArray or not isinstance(x, Array)
 
 
-def roll(a: Any, shift: Any, axis: Any = None) -> Value:
+def roll(a: ArrayLike, shift: Any, axis: Any = None) -> Array:
     """Moved along ``axis``; what leaves at the end comes in at the front.
 
     Args:
@@ -119,7 +120,7 @@ def _roll_traced(x: Value, shift: Value, axis: int) -> Value:
     return take_axis(x, axis, modulo(sub.bind(line, wide), size))
 
 
-def tile(A: Any, reps: Any) -> Value:
+def tile(A: ArrayLike, reps: Any) -> Array:
     """The array repeated as a whole, ``reps[k]`` times along axis ``k``.
 
     Args:
@@ -159,8 +160,8 @@ def tile(A: Any, reps: Any) -> Value:
 
 @with_out_sharding
 def repeat(
-    a: Any, repeats: Any, axis: int | None = None, *, total_repeat_length: int | None = None
-) -> Value:
+    a: ArrayLike, repeats: Any, axis: int | None = None, *, total_repeat_length: int | None = None
+) -> Array:
     """Each element repeated in place.
 
     Args:
@@ -329,7 +330,7 @@ def how_many_before(places: Value, length: int, dtype: DType) -> Value:
     return cumsum.bind(here, axis=0, reverse=False)
 
 
-def resize(a: Any, new_shape: Any) -> Value:
+def resize(a: ArrayLike, new_shape: Any) -> Array:
     """The elements in row-major order, repeated or cut off to fill another shape.
 
     Args:

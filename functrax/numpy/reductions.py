@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from functrax.core.arrays.operators import Array
 from functrax.core.errors.typed import ArgumentError, ShapeError
 from functrax.core.prims import reduce as prims
 from functrax.core.prims.extrema import reduced
@@ -31,6 +32,7 @@ from functrax.numpy.promote import (
     result,
     to_array,
 )
+from functrax.typing import ArrayLike
 
 Axis = Any
 
@@ -131,7 +133,7 @@ def _accumulate(
 
 
 def sum(
-    a: Any,
+    a: ArrayLike,
     axis: Axis = None,
     dtype: Any = None,
     out: None = None,
@@ -139,7 +141,7 @@ def sum(
     initial: Any = None,
     where: Any = None,
     promote_integers: bool = True,
-) -> Value:
+) -> Array:
     """The sum along axes.
 
     Args:
@@ -170,7 +172,7 @@ def sum(
 
 
 def prod(
-    a: Any,
+    a: ArrayLike,
     axis: Axis = None,
     dtype: Any = None,
     out: None = None,
@@ -178,7 +180,7 @@ def prod(
     initial: Any = None,
     where: Any = None,
     promote_integers: bool = True,
-) -> Value:
+) -> Array:
     """The product along axes.
 
     Its derivatives are right with zeros among the factors.
@@ -236,13 +238,13 @@ def _extremum(
 
 
 def max(
-    a: Any,
+    a: ArrayLike,
     axis: Axis = None,
     out: None = None,
     keepdims: bool = False,
     initial: Any = None,
     where: Any = None,
-) -> Value:
+) -> Array:
     """The largest element along axes; NaN wins, and ties share the derivative.
 
     Args:
@@ -272,13 +274,13 @@ def max(
 
 
 def min(
-    a: Any,
+    a: ArrayLike,
     axis: Axis = None,
     out: None = None,
     keepdims: bool = False,
     initial: Any = None,
     where: Any = None,
-) -> Value:
+) -> Array:
     """The smallest element along axes; NaN wins, and ties share the derivative.
 
     Args:
@@ -310,7 +312,7 @@ def min(
 amax, amin = max, min
 
 
-def argmax(a: Any, axis: Any = None, out: None = None, keepdims: bool | None = None) -> Value:
+def argmax(a: ArrayLike, axis: Any = None, out: None = None, keepdims: bool | None = None) -> Array:
     """The index of the largest element along an axis; of the first of several, NaN wins.
 
     Args:
@@ -335,7 +337,7 @@ def argmax(a: Any, axis: Any = None, out: None = None, keepdims: bool | None = N
     return _position("argmax", prims.argmax, a, axis, out, keepdims)
 
 
-def argmin(a: Any, axis: Any = None, out: None = None, keepdims: bool | None = None) -> Value:
+def argmin(a: ArrayLike, axis: Any = None, out: None = None, keepdims: bool | None = None) -> Array:
     """The index of the smallest element along an axis; of the first of several, NaN wins.
 
     Args:
@@ -379,7 +381,7 @@ def _position(
     return result(keep(index, shape, axes, bool(keepdims)))
 
 
-def count_nonzero(a: Any, axis: Axis = None, keepdims: bool = False) -> Value:
+def count_nonzero(a: ArrayLike, axis: Axis = None, keepdims: bool = False) -> Array:
     """The number of elements along axes that are not 0.
 
     Args:
@@ -401,7 +403,7 @@ def count_nonzero(a: Any, axis: Axis = None, keepdims: bool = False) -> Value:
     return sum(truth(to_array("count_nonzero", a)), axis, keepdims=keepdims)
 
 
-def ptp(a: Any, axis: Axis = None, out: None = None, keepdims: bool = False) -> Value:
+def ptp(a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = False) -> Array:
     """The largest less the smallest element along axes.
 
     Args:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from functrax.core.arrays.operators import Array
 from functrax.core.errors.typed import (
     ArgumentError,
     ConcretizationError,
@@ -42,12 +43,13 @@ from functrax.numpy.promote import (
     to_array,
 )
 from functrax.numpy.ufuncs import like_weak, refuse_complex
+from functrax.typing import ArrayLike
 
 _TO_EVEN = int(RoundingMethod.TO_NEAREST_EVEN)
 
 
 def _rounding(name: str, to_whole: Any, summary: str, *, example: str) -> Unary:
-    def function(x: Any, /) -> Value:
+    def function(x: ArrayLike, /) -> Array:
         (v,) = promote_dtypes(name, x)
         refuse_complex(name, v)
         if v.aval.dtype not in dtypes.FLOATING:
@@ -106,7 +108,7 @@ Array([ 1., -1.], dtype=float32)
 )
 
 
-def rint(x: Any, /) -> Value:
+def rint(x: ArrayLike, /) -> Array:
     """The nearest whole number, of two the even one; integers become floats.
 
     Args:
@@ -134,7 +136,7 @@ def _by_parts(x: Value, function: Any) -> Value:
     return function(x)
 
 
-def round(a: Any, decimals: int = 0, out: None = None) -> Value:
+def round(a: ArrayLike, decimals: int = 0, out: None = None) -> Array:
     """The nearest number with so many decimals, of two the even one.
 
     Args:
@@ -199,9 +201,9 @@ around = round
 
 
 def clip(
-    arr: Any = None, /, min: Any = None, max: Any = None, *, a: Any = None,
+    arr: ArrayLike | None = None, /, min: Any = None, max: Any = None, *, a: Any = None,
     a_min: Any = None, a_max: Any = None,
-) -> Value:  # fmt: skip
+) -> Array:  # fmt: skip
     """``x`` limited to the interval from ``min`` to ``max``.
 
     Args:
@@ -239,8 +241,8 @@ def clip(
 
 
 def nan_to_num(
-    x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None
-) -> Value:
+    x: ArrayLike, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None
+) -> Array:
     """NaN replaced by ``nan``, infinities by ``posinf`` and ``neginf``.
 
     Args:
@@ -295,7 +297,7 @@ Array([1.001], dtype=float16)
 )
 
 
-def copysign(x1: Any, x2: Any, /) -> Value:
+def copysign(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """``|x1|`` with the sign of ``x2``, that of -0.0 included.
 
     Args:
@@ -320,7 +322,7 @@ def copysign(x1: Any, x2: Any, /) -> Value:
     return result(prims.select_n.bind(sign_bit(y), size, prims.neg.bind(size)))
 
 
-def spacing(x: Any, /) -> Value:
+def spacing(x: ArrayLike, /) -> Array:
     """The distance from ``x`` to the next number away from 0, with the sign of ``x``.
 
     Args:
@@ -346,7 +348,7 @@ def spacing(x: Any, /) -> Value:
     return result(prims.sub.bind(nextafter_p.bind(v, away), v))
 
 
-def modf(x: Any, /, out: None = None) -> tuple[Value, Value]:
+def modf(x: ArrayLike, /, out: None = None) -> tuple[Value, Value]:
     """``(fraction, whole)``, both with the sign of ``x``.
 
     Args:
@@ -374,7 +376,7 @@ def modf(x: Any, /, out: None = None) -> tuple[Value, Value]:
     return result(fraction), result(whole)
 
 
-def frexp(x: Any, /) -> tuple[Value, Value]:
+def frexp(x: ArrayLike, /) -> tuple[Value, Value]:
     """``(mantissa, exponent)`` with ``x == mantissa * 2**exponent`` and 0.5 <= |mantissa| < 1.
 
     The exponent is int32; 0, infinities and NaN are their own mantissas, with exponent 0.
@@ -445,7 +447,7 @@ def _power_of_two(exponent: Value, dtype: DType) -> Value:
     return bitcast_convert_type.bind(shifted, dtype=dtype)
 
 
-def ldexp(x1: Any, x2: Any, /) -> Value:
+def ldexp(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """``x1 * 2**x2`` for integers ``x2``.
 
     Args:

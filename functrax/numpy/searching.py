@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from functrax.core.arrays.array import from_numpy
+from functrax.core.arrays.operators import Array
 from functrax.core.errors.typed import ArgumentError, ConcretizationError, ShapeError
 from functrax.core.options.config import state
 from functrax.core.prims.arithmetic import add, div, rem, select_n, sub
@@ -28,6 +29,7 @@ from functrax.numpy.joining import stack
 from functrax.numpy.promote import convert, promote_dtypes, result, to_array
 from functrax.numpy.rearranging import is_known, take_axis
 from functrax.numpy.shaping import reshape_to, reverse, slice_axis
+from functrax.typing import ArrayLike
 
 __all__ = ["argwhere", "digitize", "flatnonzero", "nonzero", "searchsorted"]
 
@@ -35,7 +37,7 @@ __all__ = ["argwhere", "digitize", "flatnonzero", "nonzero", "searchsorted"]
 _COMPARE_ALL = 64
 
 
-def nonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> tuple[Value, ...]:
+def nonzero(a: ArrayLike, *, size: int | None = None, fill_value: Any = None) -> tuple[Value, ...]:
     """The positions of the elements that are not zero, in row-major order.
 
     Args:
@@ -106,7 +108,7 @@ def _traced_nonzero(x: Value, size: int | None, fills: tuple[Any, ...]) -> tuple
     return tuple(found)
 
 
-def flatnonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> Value:
+def flatnonzero(a: ArrayLike, *, size: int | None = None, fill_value: Any = None) -> Array:
     """The row-major positions of the elements that are not zero.
 
     Args:
@@ -129,7 +131,7 @@ def flatnonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> V
     return nonzero(reshape_to(x, (x.aval.size,)), size=size, fill_value=fill_value)[0]
 
 
-def argwhere(a: Any, *, size: int | None = None, fill_value: Any = None) -> Value:
+def argwhere(a: ArrayLike, *, size: int | None = None, fill_value: Any = None) -> Array:
     """The positions of the elements that are not zero, one in each row.
 
     Args:
@@ -159,8 +161,8 @@ def argwhere(a: Any, *, size: int | None = None, fill_value: Any = None) -> Valu
 
 
 def searchsorted(
-    a: Any, v: Any, side: str = "left", sorter: Any = None, *, method: str = "scan"
-) -> Value:
+    a: Any, v: ArrayLike, side: str = "left", sorter: Any = None, *, method: str = "scan"
+) -> Array:
     """Where values would have to be inserted into a sorted vector to keep it sorted.
 
     Args:
@@ -242,7 +244,9 @@ def _count_dtype(size: int) -> dtypes.DType:
     return dtypes.position_dtype(size)
 
 
-def digitize(x: Any, bins: Any, right: bool = False, *, method: str | None = None) -> Value:
+def digitize(
+    x: ArrayLike, bins: ArrayLike, right: bool = False, *, method: str | None = None
+) -> Array:
     """The number of the bin that each value is in.
 
     Args:

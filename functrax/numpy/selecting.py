@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from functrax.core.arrays.array import from_numpy, known_index
+from functrax.core.arrays.operators import Array
 from functrax.core.errors.typed import (
     ArgumentError,
     ConcretizationError,
@@ -42,6 +43,7 @@ from functrax.numpy.promote import (
 from functrax.numpy.rearranging import is_known
 from functrax.numpy.searching import nonzero
 from functrax.numpy.shaping import join, reshape_to, slice_axis
+from functrax.typing import ArrayLike
 
 __all__ = [
     "choose", "compress", "extract", "select", "take", "take_along_axis", "trim_zeros",
@@ -49,7 +51,7 @@ __all__ = [
 
 
 def take(
-    a: Any,
+    a: ArrayLike,
     indices: Any,
     axis: int | None = None,
     out: None = None,
@@ -57,7 +59,7 @@ def take(
     unique_indices: bool = False,
     indices_are_sorted: bool = False,
     fill_value: Any = None,
-) -> Value:
+) -> Array:
     """The elements, or slices along an axis, at positions.
 
     Args:
@@ -128,14 +130,14 @@ def wrapped_around(index: Value, size: int) -> Value:
 
 
 def take_along_axis(
-    arr: Any,
-    indices: Any,
+    arr: ArrayLike,
+    indices: ArrayLike,
     axis: int | None = -1,
     mode: Any = None,
     fill_value: Any = None,
     *,
     wrap_negative_indices: bool | None = None,
-) -> Value:
+) -> Array:
     """``result[i, j] = arr[i, indices[i, j]]``, for the axis named.
 
     Args:
@@ -193,7 +195,7 @@ def map_along_axis(name: str, shape: Shape, index: Shape, axis: int) -> IndexMap
     return IndexMap(tuple(whole), shape, tuple(exprs))
 
 
-def choose(a: Any, choices: Any, out: None = None, mode: str = "raise") -> Value:
+def choose(a: Any, choices: Any, out: None = None, mode: str = "raise") -> Array:
     """``result[i] = choices[a[i]][i]``, of arrays that broadcast.
 
     Args:
@@ -255,7 +257,7 @@ def _check_choices(which: Value, count: int) -> None:
         )
 
 
-def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0) -> Value:
+def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0) -> Array:
     """The element of the first choice whose condition holds, else the default.
 
     Args:
@@ -296,14 +298,14 @@ def _truth(x: Value) -> Value:
 
 
 def compress(
-    condition: Any,
-    a: Any,
+    condition: ArrayLike,
+    a: ArrayLike,
     axis: int | None = None,
     *,
     size: int | None = None,
     fill_value: Any = 0,
     out: None = None,
-) -> Value:
+) -> Array:
     """The slices along an axis for which the condition holds.
 
     Args:
@@ -340,7 +342,9 @@ def compress(
     return take(x, where, k, fill_value=fill_value)
 
 
-def extract(condition: Any, arr: Any, *, size: int | None = None, fill_value: Any = 0) -> Value:
+def extract(
+    condition: ArrayLike, arr: ArrayLike, *, size: int | None = None, fill_value: Any = 0
+) -> Array:
     """The elements for which the condition holds, in row-major order; as :func:`compress`.
 
     Args:
@@ -365,7 +369,7 @@ def extract(condition: Any, arr: Any, *, size: int | None = None, fill_value: An
     return compress(reshape_to(mask, (mask.aval.size,)), x, size=size, fill_value=fill_value)
 
 
-def trim_zeros(filt: Any, trim: str = "fb", axis: Any = None) -> Value:
+def trim_zeros(filt: ArrayLike, trim: str = "fb", axis: Any = None) -> Array:
     """Without the zeros at the ends of axes.
 
     Args:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from functrax.core.arrays.operators import Array
 from functrax.core.errors.typed import ArgumentError, ConcretizationError
 from functrax.core.prims.arithmetic import stop_gradient
 from functrax.core.prims.ordering import sort as sort_p
@@ -29,6 +30,7 @@ from functrax.numpy.searching import nonzero, searchsorted
 from functrax.numpy.shaping import reshape_to
 from functrax.numpy.sorting import sort
 from functrax.numpy.uniqueness import unique
+from functrax.typing import ArrayLike
 
 __all__ = ["intersect1d", "isin", "setdiff1d", "setxor1d", "union1d"]
 
@@ -38,13 +40,13 @@ _METHODS = ("auto", "compare_all", "binary_search", "sort")
 
 
 def isin(
-    element: Any,
-    test_elements: Any,
+    element: ArrayLike,
+    test_elements: ArrayLike,
     assume_unique: bool = False,
     invert: bool = False,
     *,
     method: str = "auto",
-) -> Value:
+) -> Array:
     """Which elements are among others.
 
     Args:
@@ -85,7 +87,9 @@ def isin(
     return logical_not(found) if invert else found
 
 
-def union1d(ar1: Any, ar2: Any, *, size: int | None = None, fill_value: Any = None) -> Value:
+def union1d(
+    ar1: ArrayLike, ar2: ArrayLike, *, size: int | None = None, fill_value: Any = None
+) -> Array:
     """The different elements of both arrays in order.
 
     Args:
@@ -111,13 +115,13 @@ def union1d(ar1: Any, ar2: Any, *, size: int | None = None, fill_value: Any = No
 
 
 def setdiff1d(
-    ar1: Any,
-    ar2: Any,
+    ar1: ArrayLike,
+    ar2: ArrayLike,
     assume_unique: bool = False,
     *,
     size: int | None = None,
     fill_value: Any = None,
-) -> Value:
+) -> Array:
     """The different elements of the first array that are not in the second.
 
     Args:
@@ -148,13 +152,13 @@ def setdiff1d(
 
 
 def setxor1d(
-    ar1: Any,
-    ar2: Any,
+    ar1: ArrayLike,
+    ar2: ArrayLike,
     assume_unique: bool = False,
     *,
     size: int | None = None,
     fill_value: Any = None,
-) -> Value:
+) -> Array:
     """The elements that are in one array only, in order.
 
     Args:
@@ -189,8 +193,8 @@ def setxor1d(
 
 
 def intersect1d(
-    ar1: Any,
-    ar2: Any,
+    ar1: ArrayLike,
+    ar2: ArrayLike,
     assume_unique: bool = False,
     return_indices: bool = False,
     *,

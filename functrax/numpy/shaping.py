@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from functrax.backends.sharding.out_sharding import with_out_sharding
+from functrax.core.arrays.operators import Array
 from functrax.core.errors.typed import ArgumentError, AxisError, ShapeError
 from functrax.core.prims import reindex as prims, slicing
 from functrax.core.tracing.primitive import Value
@@ -25,6 +26,7 @@ from functrax.numpy.axes import (
     one_axis,
 )
 from functrax.numpy.promote import to_array
+from functrax.typing import ArrayLike
 
 __all__ = [
     "atleast_1d", "atleast_2d", "atleast_3d", "expand_dims", "matrix_transpose", "moveaxis",
@@ -60,7 +62,7 @@ def join(parts: Sequence[Value], axis: int) -> Value:
 
 
 @with_out_sharding
-def reshape(a: Any, shape: Any, order: str = "C", *, copy: bool | None = None) -> Value:
+def reshape(a: ArrayLike, shape: Any, order: str = "C", *, copy: bool | None = None) -> Array:
     """The same elements in another shape.
 
     Args:
@@ -94,7 +96,7 @@ def reshape(a: Any, shape: Any, order: str = "C", *, copy: bool | None = None) -
 
 
 @with_out_sharding
-def ravel(a: Any, order: str = "C") -> Value:
+def ravel(a: ArrayLike, order: str = "C") -> Array:
     """All elements in one row.
 
     Args:
@@ -128,7 +130,7 @@ def _reversed_axes(x: Value) -> Value:
     return transpose_to(x, tuple(range(x.aval.ndim))[::-1])
 
 
-def transpose(a: Any, axes: Any = None) -> Value:
+def transpose(a: ArrayLike, axes: Any = None) -> Array:
     """The axes in another order; reversed if ``axes`` is None.
 
     Args:
@@ -159,7 +161,7 @@ def transpose(a: Any, axes: Any = None) -> Value:
     return transpose_to(x, perm)
 
 
-def permute_dims(a: Any, /, axes: Any) -> Value:
+def permute_dims(a: ArrayLike, /, axes: Any) -> Array:
     """:func:`transpose` under the array API's name.
 
     Args:
@@ -180,7 +182,7 @@ def permute_dims(a: Any, /, axes: Any) -> Value:
     return transpose(a, axes)
 
 
-def matrix_transpose(x: Any, /) -> Value:
+def matrix_transpose(x: ArrayLike, /) -> Array:
     """The last two axes exchanged.
 
     Args:
@@ -208,7 +210,7 @@ def matrix_transpose(x: Any, /) -> Value:
     return transpose_to(value, (*range(ndim - 2), ndim - 1, ndim - 2))
 
 
-def swapaxes(a: Any, axis1: int, axis2: int) -> Value:
+def swapaxes(a: ArrayLike, axis1: int, axis2: int) -> Array:
     """Two axes exchanged.
 
     Args:
@@ -235,7 +237,7 @@ def swapaxes(a: Any, axis1: int, axis2: int) -> Value:
     return transpose_to(x, tuple(perm))
 
 
-def moveaxis(a: Any, source: Any, destination: Any) -> Value:
+def moveaxis(a: ArrayLike, source: Any, destination: Any) -> Array:
     """Axes moved to other places; the others keep their order.
 
     Args:
@@ -271,7 +273,7 @@ def moveaxis(a: Any, source: Any, destination: Any) -> Value:
     return transpose_to(x, tuple(perm))
 
 
-def rollaxis(a: Any, axis: int, start: int = 0) -> Value:
+def rollaxis(a: ArrayLike, axis: int, start: int = 0) -> Array:
     """``axis`` moved to stand before the one that is now at ``start``.
 
     Args:
@@ -299,7 +301,7 @@ def rollaxis(a: Any, axis: int, start: int = 0) -> Value:
     return transpose_to(x, tuple(perm))
 
 
-def squeeze(a: Any, axis: Any = None) -> Value:
+def squeeze(a: ArrayLike, axis: Any = None) -> Array:
     """Without the axes of size 1, or without those named.
 
     Args:
@@ -333,7 +335,7 @@ def squeeze(a: Any, axis: Any = None) -> Value:
     return reshape_to(x, tuple(size for k, size in enumerate(shape) if k not in gone))
 
 
-def expand_dims(a: Any, axis: Any) -> Value:
+def expand_dims(a: ArrayLike, axis: Any) -> Array:
     """With new axes of size 1, which stand at ``axis`` in the result.
 
     Args:

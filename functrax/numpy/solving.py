@@ -33,6 +33,7 @@ from functrax.numpy.reductions import max as max_, sum as sum_
 from functrax.numpy.shaping import moveaxis, reshape
 from functrax.numpy.ufuncs import absolute
 from functrax.transforms.user_rules.custom_jvp import custom_jvp
+from functrax.typing import ArrayLike
 
 __all__ = [
     "cond",
@@ -56,7 +57,7 @@ class SlogdetResult(NamedTuple):
     logabsdet: Array
 
 
-def solve(a: Any, b: Any) -> Value:
+def solve(a: ArrayLike, b: ArrayLike) -> Array:
     """``x`` with ``a x = b``.
 
     Args:
@@ -99,7 +100,7 @@ def same_batches(name: str, a: Value, b: Value) -> tuple[Value, Value]:
     return a, b
 
 
-def inv(a: Any) -> Value:
+def inv(a: ArrayLike) -> Array:
     """The inverse of square matrices; NaN where they are singular.
 
     Args:
@@ -121,7 +122,7 @@ def inv(a: Any) -> Value:
     return result(factorisations.linear_solve(x, identity(x)))
 
 
-def det(a: Any) -> Value:
+def det(a: ArrayLike) -> Array:
     """Determinants of square matrices; the first derivative is right for singular ones as well.
 
     Args:
@@ -158,7 +159,7 @@ def _small_det(a: Value) -> Value:
     return first[0] * minors[0] + first[1] * minors[1] + first[2] * minors[2]
 
 
-def slogdet(a: Any, *, method: str | None = None) -> SlogdetResult:
+def slogdet(a: ArrayLike, *, method: str | None = None) -> SlogdetResult:
     """The sign of determinants, and the logarithm of their absolute value, without overflow.
 
     Args:
@@ -209,7 +210,9 @@ def _pseudo_inverse_jvp(primals: Any, tangents: Any) -> tuple[Value, Value]:
     return p, change + right - matmul(p, matmul(a, right))
 
 
-def pinv(a: Any, rtol: Any = None, hermitian: bool = False, *, rcond: Any = None) -> Value:
+def pinv(
+    a: ArrayLike, rtol: Any = None, hermitian: bool = False, *, rcond: ArrayLike | None = None
+) -> Array:
     """The pseudo-inverse of Moore and Penrose.
 
     Args:
@@ -260,7 +263,7 @@ def _precision(x: Value) -> float:
 
 
 def lstsq(
-    a: Any, b: Any, rcond: float | None = None, *, numpy_resid: bool = False
+    a: ArrayLike, b: ArrayLike, rcond: float | None = None, *, numpy_resid: bool = False
 ) -> tuple[Value, Value, Value, Value]:
     """The ``x`` of least norm among those for which ``a x - b`` has the least.
 
@@ -303,7 +306,9 @@ def lstsq(
     return (out[:, 0] if is_vector else out), rest, rank, s
 
 
-def matrix_rank(M: Any, rtol: Any = None, *, hermitian: bool = False, tol: Any = None) -> Value:
+def matrix_rank(
+    M: ArrayLike, rtol: Any = None, *, hermitian: bool = False, tol: ArrayLike | None = None
+) -> Array:
     """How many singular values are above ``rtol`` times the largest.
 
     Args:
@@ -333,7 +338,7 @@ def matrix_rank(M: Any, rtol: Any = None, *, hermitian: bool = False, tol: Any =
     return sum_(s > cut, axis=-1)
 
 
-def cond(x: Any, p: Any = None) -> Value:
+def cond(x: ArrayLike, p: Any = None) -> Array:
     """The condition number of matrices: the norm times that of the inverse.
 
     Args:
@@ -360,7 +365,7 @@ def cond(x: Any, p: Any = None) -> Value:
     return norm(m, p, axis=(-2, -1)) * norm(inv(m), p, axis=(-2, -1))
 
 
-def matrix_power(a: Any, n: int) -> Value:
+def matrix_power(a: ArrayLike, n: int) -> Array:
     """Square matrices multiplied ``n`` times; negative powers are those of the inverse.
 
     Args:
@@ -393,7 +398,7 @@ def matrix_power(a: Any, n: int) -> Value:
     return result(identity(x)) if out is None else out
 
 
-def tensorinv(a: Any, ind: int = 2) -> Value:
+def tensorinv(a: ArrayLike, ind: int = 2) -> Array:
     """The inverse for ``tensordot``: ``tensordot(tensorinv(a), a, ind)`` is an identity.
 
     Args:
@@ -425,7 +430,7 @@ def tensorinv(a: Any, ind: int = 2) -> Value:
     return reshape(matrix, (*columns, *rows))
 
 
-def tensorsolve(a: Any, b: Any, axes: tuple[int, ...] | None = None) -> Value:
+def tensorsolve(a: ArrayLike, b: Any, axes: tuple[int, ...] | None = None) -> Array:
     """``x`` with ``tensordot(a, x, x.ndim) = b``.
 
     Args:

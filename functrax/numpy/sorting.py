@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from functrax.core.arrays.operators import Array
 from functrax.core.errors.typed import ArgumentError, AxisError, ShapeError
 from functrax.core.prims.ordering import sort as sort_p
 from functrax.core.prims.reindex import iota
@@ -21,19 +22,20 @@ from functrax.numpy.axes import integer, one_axis
 from functrax.numpy.creation import checked_dtype
 from functrax.numpy.promote import convert, promoting, result, to_array
 from functrax.numpy.shaping import reshape_to, reverse
+from functrax.typing import ArrayLike
 
 __all__ = ["argpartition", "argsort", "lexsort", "partition", "sort", "sort_complex"]
 
 
 def sort(
-    a: Any,
+    a: ArrayLike,
     axis: int | None = -1,
     *,
     kind: None = None,
     order: None = None,
     stable: bool = True,
     descending: bool = False,
-) -> Value:
+) -> Array:
     """The elements in order along an axis, the smallest first and NaN last.
 
     Args:
@@ -63,7 +65,7 @@ def sort(
 
 
 def argsort(
-    a: Any,
+    a: ArrayLike,
     axis: int | None = -1,
     *,
     kind: None = None,
@@ -71,7 +73,7 @@ def argsort(
     stable: bool = True,
     descending: bool = False,
     dtype: Any = None,
-) -> Value:
+) -> Array:
     """The positions along an axis that put the elements in order.
 
     Equal elements come in the order in which they are, descending or not.
@@ -124,7 +126,7 @@ def _along(name: str, a: Any, axis: int | None, kind: Any, order: Any) -> tuple[
     return x, one_axis(name, axis, x.aval.ndim)
 
 
-def lexsort(keys: Any, axis: int = -1) -> Value:
+def lexsort(keys: Any, axis: int = -1) -> Array:
     """The positions that put several arrays in order: by the last one first, ties by the others.
 
     Args:
@@ -173,7 +175,7 @@ def _keys(keys: Any) -> list[Value]:
     return values
 
 
-def partition(a: Any, kth: int, axis: int = -1) -> Value:
+def partition(a: ArrayLike, kth: int, axis: int = -1) -> Array:
     """Along an axis the smallest ``kth`` elements, then the next one, then the larger ones.
 
     Args:
@@ -196,7 +198,7 @@ def partition(a: Any, kth: int, axis: int = -1) -> Value:
     return sort(x, k)
 
 
-def argpartition(a: Any, kth: int, axis: int = -1) -> Value:
+def argpartition(a: ArrayLike, kth: int, axis: int = -1) -> Array:
     """The int32 positions that :func:`partition` reads.
 
     Args:
@@ -232,7 +234,7 @@ def _partitioned(name: str, a: Any, kth: int, axis: int) -> tuple[Value, int]:
     return x, k
 
 
-def sort_complex(a: Any) -> Value:
+def sort_complex(a: ArrayLike) -> Array:
     """The elements in order along the last axis, as complex numbers.
 
     Args:

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from functrax.core.arrays.operators import Array
 from functrax.core.errors.typed import ArgumentError, ShapeError
 from functrax.core.ir.jaxpr import Literal
 from functrax.core.prims import arithmetic as prims, comparisons as compare
@@ -40,6 +41,7 @@ from functrax.numpy.promote import (
 )
 from functrax.numpy.reductions import Axis, checked_axes, keep, mask_of, masked
 from functrax.numpy.ufuncs import multiply, true_divide
+from functrax.typing import ArrayLike
 
 
 def working(dtype: DType) -> DType:
@@ -67,14 +69,14 @@ def _result_dtype(own: DType, dtype: Any) -> DType:
 
 
 def mean(
-    a: Any,
+    a: ArrayLike,
     axis: Axis = None,
     dtype: Any = None,
     out: None = None,
     keepdims: bool = False,
     *,
     where: Any = None,
-) -> Value:
+) -> Array:
     """The mean along axes; NaN of no elements.
 
     Args:
@@ -107,7 +109,7 @@ def mean(
 
 
 def var(
-    a: Any,
+    a: ArrayLike,
     axis: Axis = None,
     dtype: Any = None,
     out: None = None,
@@ -116,8 +118,8 @@ def var(
     *,
     where: Any = None,
     mean: Any = None,
-    correction: Any = None,
-) -> Value:
+    correction: ArrayLike | None = None,
+) -> Array:
     """The mean squared distance from the mean, along axes.
 
     Args:
@@ -150,7 +152,7 @@ def var(
 
 
 def std(
-    a: Any,
+    a: ArrayLike,
     axis: Axis = None,
     dtype: Any = None,
     out: None = None,
@@ -159,8 +161,8 @@ def std(
     *,
     where: Any = None,
     mean: Any = None,
-    correction: Any = None,
-) -> Value:
+    correction: ArrayLike | None = None,
+) -> Array:
     """The standard deviation along axes: the square root of :func:`var`.
 
     Args:
@@ -273,7 +275,11 @@ def _complex_of(dtype: DType) -> DType:
 
 
 def average(
-    a: Any, axis: Any = None, weights: Any = None, returned: bool = False, keepdims: bool = False
+    a: ArrayLike,
+    axis: Any = None,
+    weights: ArrayLike | None = None,
+    returned: bool = False,
+    keepdims: bool = False,
 ) -> Any:
     """The weighted mean along an axis.
 
@@ -300,7 +306,7 @@ def average(
     if weights is None:
         found = mean(x, axis, keepdims=keepdims)
         axes = checked_axes("average", axis, x.aval.ndim)
-        total = literal(math.prod(x.aval.shape[i] for i in axes), found.aval.dtype)
+        total: Value = literal(math.prod(x.aval.shape[i] for i in axes), found.aval.dtype)
     else:
         w = to_array("average", weights, 1)
         x, w = promote_dtypes("average", x, w, kind=inexact)

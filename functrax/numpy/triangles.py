@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from functrax.core.arrays.operators import Array
 from functrax.core.errors.typed import ShapeError, UnavailableError
 from functrax.core.index.expr import Dim, IndexExpr, as_expr
 from functrax.core.index.map import IndexMap
@@ -21,11 +22,12 @@ from functrax.numpy.promote import broadcast_value, convert, result, to_array
 from functrax.numpy.rearranging import resize
 from functrax.numpy.reductions import sum_dtype
 from functrax.numpy.shaping import reshape_to
+from functrax.typing import ArrayLike
 
 __all__ = ["diag", "diagflat", "diagonal", "fill_diagonal", "trace", "tril", "triu"]
 
 
-def tril(m: Any, k: int = 0) -> Value:
+def tril(m: ArrayLike, k: int = 0) -> Array:
     """Zeros above the ``k``-th diagonal of the last two axes.
 
     Args:
@@ -47,7 +49,7 @@ def tril(m: Any, k: int = 0) -> Value:
     return _triangle("tril", m, k, lower=True)
 
 
-def triu(m: Any, k: int = 0) -> Value:
+def triu(m: ArrayLike, k: int = 0) -> Array:
     """Zeros below the ``k``-th diagonal of the last two axes.
 
     Args:
@@ -82,7 +84,7 @@ def _triangle(name: str, m: Any, k: int, lower: bool) -> Value:
     return reindex.bind(x, map=index_map, fill=like(x, 0))
 
 
-def diag(v: Any, k: int = 0) -> Value:
+def diag(v: ArrayLike, k: int = 0) -> Array:
     """The ``k``-th diagonal of a matrix, or the matrix whose ``k``-th diagonal a vector is.
 
     Args:
@@ -114,7 +116,7 @@ def diag(v: Any, k: int = 0) -> Value:
     return reindex.bind(x, map=index_map, fill=like(x, 0))
 
 
-def diagflat(v: Any, k: int = 0) -> Value:
+def diagflat(v: ArrayLike, k: int = 0) -> Array:
     """The matrix whose ``k``-th diagonal the elements are, in row-major order.
 
     Args:
@@ -138,7 +140,7 @@ def diagflat(v: Any, k: int = 0) -> Value:
     return diag(reshape_to(x, (x.aval.size,)), k)
 
 
-def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Value:
+def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
     """The elements ``[i, i + offset]`` of two axes, as a new last axis.
 
     Args:
@@ -178,8 +180,13 @@ def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Value:
 
 
 def trace(
-    a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: None = None
-) -> Value:
+    a: ArrayLike,
+    offset: int = 0,
+    axis1: int = 0,
+    axis2: int = 1,
+    dtype: Any = None,
+    out: None = None,
+) -> Array:
     """The sum of a diagonal of two axes.
 
     Args:
@@ -210,7 +217,7 @@ def trace(
     return result(reduce_sum.bind(x, axes=(x.aval.ndim - 1,)))
 
 
-def fill_diagonal(a: Any, val: Any, wrap: bool = False, *, inplace: bool = True) -> Value:
+def fill_diagonal(a: ArrayLike, val: Any, wrap: bool = False, *, inplace: bool = True) -> Array:
     """A copy with other values on the main diagonal.
 
     Args:

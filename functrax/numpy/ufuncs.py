@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from functrax.core.arrays.operators import Array
 from functrax.core.errors.typed import DTypeError
 from functrax.core.ir.jaxpr import Literal
 from functrax.core.prims import arithmetic as prims, comparisons as compare
@@ -29,9 +30,10 @@ from functrax.numpy.promote import (
     result,
     same,
 )
+from functrax.typing import ArrayLike
 
 
-def add(x1: Any, x2: Any, /) -> Value:
+def add(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """``x1 + x2``; of booleans, whether either holds.
 
     Args:
@@ -106,7 +108,7 @@ Array([-1.,  0.,  1.], dtype=float32)
 )
 
 
-def positive(x: Any, /) -> Value:
+def positive(x: ArrayLike, /) -> Array:
     """``+x``: the array itself.
 
     Args:
@@ -126,7 +128,7 @@ def positive(x: Any, /) -> Value:
     return result(promote_dtypes("positive", x)[0])
 
 
-def absolute(x: Any, /) -> Value:
+def absolute(x: ArrayLike, /) -> Array:
     """``|x|``; of complex numbers the modulus, which is real.
 
     Args:
@@ -153,7 +155,7 @@ _NEVER_NEGATIVE = dtypes.BOOL | dtypes.UNSIGNED
 abs = absolute
 
 
-def fabs(x: Any, /) -> Value:
+def fabs(x: ArrayLike, /) -> Array:
     """``|x|`` of real numbers, in floating point.
 
     Args:
@@ -190,7 +192,7 @@ def refuse_complex(name: str, *values: Value) -> Value:
     return values[0]
 
 
-def floor_divide(x1: Any, x2: Any, /) -> Value:
+def floor_divide(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """``x1 // x2``, rounded towards minus infinity.
 
     Args:
@@ -244,7 +246,7 @@ def _float_divmod(x: Value, y: Value) -> tuple[Value, Value]:
     return prims.select_n.bind(above, low, prims.add.bind(low, one)), remainder_
 
 
-def remainder(x1: Any, x2: Any, /) -> Value:
+def remainder(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """``x1 % x2``, with the sign of ``x2`` as in Python; 0 for integers modulo 0.
 
     Args:
@@ -293,7 +295,7 @@ def _no_zero_integers(y: Value) -> Value:
     return prims.select_n.bind(compare.eq.bind(y, like(y, 0)), y, like_weak(y, 1))
 
 
-def fmod(x1: Any, x2: Any, /) -> Value:
+def fmod(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """The remainder with the sign of ``x1``, as in C; 0 for integers modulo 0.
 
     Args:
@@ -317,7 +319,7 @@ def fmod(x1: Any, x2: Any, /) -> Value:
     return result(prims.rem.bind(x, _no_zero_integers(y)))
 
 
-def divmod(x1: Any, x2: Any, /) -> tuple[Value, Value]:
+def divmod(x1: ArrayLike, x2: ArrayLike, /) -> tuple[Value, Value]:
     """``(x1 // x2, x1 % x2)``.
 
     Args:
@@ -344,7 +346,7 @@ def divmod(x1: Any, x2: Any, /) -> tuple[Value, Value]:
     return result(quotient), result(rest)
 
 
-def heaviside(x1: Any, x2: Any, /) -> Value:
+def heaviside(x1: ArrayLike, x2: Any, /) -> Array:
     """0 where ``x1 < 0``, 1 where ``x1 > 0``, ``x2`` where it is 0, NaN where it is NaN.
 
     Args:
@@ -371,7 +373,7 @@ def heaviside(x1: Any, x2: Any, /) -> Value:
     return result(prims.select_n.bind(compare.lt.bind(x, zero), above, zero))
 
 
-def hypot(x1: Any, x2: Any, /) -> Value:
+def hypot(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """``sqrt(x1**2 + x2**2)`` without overflow; the derivative at (0, 0) is 0.
 
     Args:

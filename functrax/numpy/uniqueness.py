@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from functrax.core.arrays.operators import Array
 from functrax.core.errors.typed import ConcretizationError, ShapeError
 from functrax.core.prims.arithmetic import stop_gradient
 from functrax.core.prims.ordering import sort as sort_p
@@ -32,12 +33,13 @@ from functrax.numpy.promote import broadcast_value, convert, result, to_array
 from functrax.numpy.rearranging import is_known, take_axis
 from functrax.numpy.searching import nonzero
 from functrax.numpy.shaping import moveaxis, ravel, reshape_to
+from functrax.typing import ArrayLike
 
 __all__ = ["unique", "unique_all", "unique_counts", "unique_inverse", "unique_values"]
 
 
 def unique(
-    ar: Any,
+    ar: ArrayLike,
     return_index: bool = False,
     return_inverse: bool = False,
     return_counts: bool = False,
@@ -181,7 +183,7 @@ class UniqueInverse(NamedTuple):
     inverse_indices: Value
 
 
-def unique_all(x: Any, /, *, size: int | None = None, fill_value: Any = None) -> UniqueAll:
+def unique_all(x: ArrayLike, /, *, size: int | None = None, fill_value: Any = None) -> UniqueAll:
     """The array API's :func:`unique` with all of its results; NaNs differ from each other.
 
     Args:
@@ -207,7 +209,9 @@ def unique_all(x: Any, /, *, size: int | None = None, fill_value: Any = None) ->
     )
 
 
-def unique_counts(x: Any, /, *, size: int | None = None, fill_value: Any = None) -> UniqueCounts:
+def unique_counts(
+    x: ArrayLike, /, *, size: int | None = None, fill_value: Any = None
+) -> UniqueCounts:
     """The array API's :func:`unique` with counts; NaNs differ from each other.
 
     Args:
@@ -232,7 +236,9 @@ def unique_counts(x: Any, /, *, size: int | None = None, fill_value: Any = None)
     )
 
 
-def unique_inverse(x: Any, /, *, size: int | None = None, fill_value: Any = None) -> UniqueInverse:
+def unique_inverse(
+    x: ArrayLike, /, *, size: int | None = None, fill_value: Any = None
+) -> UniqueInverse:
     """The array API's :func:`unique` with inverse positions; NaNs differ from each other.
 
     Args:
@@ -257,7 +263,7 @@ def unique_inverse(x: Any, /, *, size: int | None = None, fill_value: Any = None
     )
 
 
-def unique_values(x: Any, /, *, size: int | None = None, fill_value: Any = None) -> Value:
+def unique_values(x: ArrayLike, /, *, size: int | None = None, fill_value: Any = None) -> Array:
     """The array API's :func:`unique`; NaNs differ from each other.
 
     Args:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Any
 
+from functrax.core.arrays.operators import Array
 from functrax.core.prims.convert import conj
 from functrax.core.tracing.primitive import Value
 from functrax.core.types import dtypes
@@ -22,11 +23,14 @@ from functrax.numpy.contraction import (
     refuse_few_axes,
 )
 from functrax.numpy.shaping import moveaxis, reshape_to
+from functrax.typing import ArrayLike
 
 __all__ = ["inner", "matvec", "outer", "vdot", "vecdot", "vecmat"]
 
 
-def inner(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any = None) -> Value:
+def inner(
+    a: ArrayLike, b: ArrayLike, *, precision: Any = None, preferred_element_type: Any = None
+) -> Array:
     """The sum of products over the last axes of both; a scalar multiplies.
 
     Args:
@@ -53,7 +57,7 @@ def inner(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any 
     return finish(axes_product("inner", x, y, *axes), dtype)
 
 
-def outer(a: Any, b: Any) -> Value:
+def outer(a: ArrayLike, b: ArrayLike) -> Array:
     """``result[i, j] = a[i] * b[j]`` of all elements of ``a`` and all of ``b``.
 
     Args:
@@ -83,7 +87,9 @@ def conjugated(x: Value) -> Value:
     return conj.bind(x) if dtypes.is_complex(x.aval.dtype) else x
 
 
-def vdot(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any = None) -> Value:
+def vdot(
+    a: ArrayLike, b: ArrayLike, *, precision: Any = None, preferred_element_type: Any = None
+) -> Array:
     """The inner product of all elements, the first operand's conjugated.
 
     Args:
@@ -109,14 +115,14 @@ def vdot(a: Any, b: Any, *, precision: Any = None, preferred_element_type: Any =
 
 
 def vecdot(
-    x1: Any,
-    x2: Any,
+    x1: ArrayLike,
+    x2: ArrayLike,
     /,
     *,
     axis: int = -1,
     precision: Any = None,
     preferred_element_type: Any = None,
-) -> Value:
+) -> Array:
     """Inner products along an axis, the first operand's elements conjugated; others broadcast.
 
     Args:
@@ -145,7 +151,7 @@ def vecdot(
     return finish(batched_product("vecdot", conjugated(x), y, ("k",), ("k",)), dtype)
 
 
-def matvec(x1: Any, x2: Any, /) -> Value:
+def matvec(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Products of matrices and vectors: ``(…, m, k)`` and ``(…, k)`` give ``(…, m)``.
 
     Args:
@@ -168,7 +174,7 @@ def matvec(x1: Any, x2: Any, /) -> Value:
     return finish(batched_product("matvec", x, y, ("m", "k"), ("k",)), dtype)
 
 
-def vecmat(x1: Any, x2: Any, /) -> Value:
+def vecmat(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Products of conjugated vectors and matrices: ``(…, k)`` and ``(…, k, n)`` give ``(…, n)``.
 
     Args:

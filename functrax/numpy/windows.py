@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from functrax.core.arrays.operators import Array
 from functrax.core.prims.analytic import cos
 from functrax.core.prims.arithmetic import abs_, add, div, mul, sub
 from functrax.core.prims.powers import sqrt
@@ -45,7 +46,7 @@ def _cosine(n: Value, last: int, height: float, waves: int = 1) -> Value:
     return mul.bind(wave, like(wave, height))
 
 
-def bartlett(M: int) -> Value:
+def bartlett(M: int) -> Array:
     """The triangle ``1 - |2n/(M - 1) - 1|``, zero at both ends.
 
     Args:
@@ -69,7 +70,7 @@ def bartlett(M: int) -> Value:
     return _window("bartlett", M, shape)
 
 
-def blackman(M: int) -> Value:
+def blackman(M: int) -> Array:
     """``0.42 - 0.5 cos(2πn/(M - 1)) + 0.08 cos(4πn/(M - 1))``.
 
     Args:
@@ -94,7 +95,7 @@ def blackman(M: int) -> Value:
     return _window("blackman", M, shape)
 
 
-def hamming(M: int) -> Value:
+def hamming(M: int) -> Array:
     """``0.54 - 0.46 cos(2πn/(M - 1))``.
 
     Args:
@@ -114,7 +115,7 @@ def hamming(M: int) -> Value:
     return _window("hamming", M, lambda n, last: add.bind(like(n, 0.54), _cosine(n, last, 0.46)))
 
 
-def hanning(M: int) -> Value:
+def hanning(M: int) -> Array:
     """The Hann window ``0.5 - 0.5 cos(2πn/(M - 1))``.
 
     Args:
@@ -134,7 +135,7 @@ def hanning(M: int) -> Value:
     return _window("hanning", M, lambda n, last: add.bind(like(n, 0.5), _cosine(n, last, 0.5)))
 
 
-def kaiser(M: int, beta: Any) -> Value:
+def kaiser(M: int, beta: Any) -> Array:
     """``I0(beta sqrt(1 - (2n/(M - 1) - 1)²)) / I0(beta)``, with the Bessel function I0.
 
     Args:

@@ -199,8 +199,8 @@ def bcoo_concatenate(operands: Sequence[BCOO], *, dimension: int) -> BCOO:
     if axis < n_batch:
         room = max(m.nse for m in mats)
         wide = [_whole_batch(set_nse(m, room)) for m in mats]
-        buffers = (jnp.concatenate(parts, axis) for parts in zip(*wide, strict=True))
-        return BCOO(tuple(buffers), shape=shape)
+        data, indices = (jnp.concatenate(parts, axis) for parts in zip(*wide, strict=True))
+        return BCOO((data, indices), shape=shape)
     rows, offset = [], 0
     for m in mats:
         data, indices = _whole_batch(m)
@@ -222,9 +222,10 @@ def bcoo_concatenate(operands: Sequence[BCOO], *, dimension: int) -> BCOO:
 def _whole_batch(mat: BCOO) -> tuple[Any, Any]:
     """The buffers, with axes of the batch of their full sizes."""
     sizes = mat.shape[: mat.n_batch]
-    return tuple(
+    data, indices = (
         jnp.broadcast_to(x, (*sizes, *x.shape[mat.n_batch :])) for x in (mat.data, mat.indices)
     )
+    return data, indices
 
 
 def bcoo_rev(operand: BCOO, dimensions: Sequence[int]) -> BCOO:

@@ -93,11 +93,6 @@ from functrax.numpy.broadcasting import (
     broadcast_shapes as broadcast_shapes,
     broadcast_to as broadcast_to,
 )
-from functrax.numpy.buffers import (
-    frombuffer as frombuffer,
-    fromiter as fromiter,
-    fromstring as fromstring,
-)
 from functrax.numpy.complex_parts import (
     conj as conj,
     conjugate as conjugate,
@@ -130,7 +125,6 @@ from functrax.numpy.cumulative import (
     nancumprod as nancumprod,
     nancumsum as nancumsum,
 )
-from functrax.numpy.divisors import gcd as gcd, lcm as lcm
 from functrax.numpy.einsum import (
     einsum as einsum,
     einsum_path as einsum_path,
@@ -155,7 +149,6 @@ from functrax.numpy.filling import (
     zeros as zeros,
     zeros_like as zeros_like,
 )
-from functrax.numpy.flips import flip as flip, fliplr as fliplr, flipud as flipud, rot90 as rot90
 from functrax.numpy.indexing import getitem as _getitem
 from functrax.numpy.joining import (
     append as append,
@@ -202,7 +195,6 @@ from functrax.numpy.logical_reductions import (
     array_equiv as array_equiv,
 )
 from functrax.numpy.methods import install_all as _install_all
-from functrax.numpy.placing import place as place, put as put, put_along_axis as put_along_axis
 from functrax.numpy.powers import (
     float_power as float_power,
     pow as pow,
@@ -369,14 +361,6 @@ from functrax.numpy.ufuncs import (
     true_divide as true_divide,
 )
 from functrax.numpy.universal import make_universal as _make_universal
-from functrax.numpy.vector_products import (
-    inner as inner,
-    matvec as matvec,
-    outer as outer,
-    vdot as vdot,
-    vecdot as vecdot,
-    vecmat as vecmat,
-)
 
 bool = bool_
 ndarray = DeviceArray = Array  # the second is what it was called in older programs
@@ -391,6 +375,11 @@ if TYPE_CHECKING:
     from numpy.exceptions import ComplexWarning as ComplexWarning
 
     from functrax.numpy import fft as fft, linalg as linalg
+    from functrax.numpy.buffers import (
+        frombuffer as frombuffer,
+        fromiter as fromiter,
+        fromstring as fromstring,
+    )
     from functrax.numpy.convolving import (
         convolve as convolve,
         correlate as correlate,
@@ -407,6 +396,10 @@ if TYPE_CHECKING:
         trapezoid as trapezoid,
         unwrap as unwrap,
     )
+    from functrax.numpy.divisors import (
+        gcd as gcd,
+        lcm as lcm,
+    )
     from functrax.numpy.files import (
         fromfile as fromfile,
         load as load,
@@ -416,6 +409,12 @@ if TYPE_CHECKING:
     from functrax.numpy.fitting import (
         polyfit as polyfit,
         roots as roots,
+    )
+    from functrax.numpy.flips import (
+        flip as flip,
+        fliplr as fliplr,
+        flipud as flipud,
+        rot90 as rot90,
     )
     from functrax.numpy.grids import (
         diag_indices as diag_indices,
@@ -486,6 +485,11 @@ if TYPE_CHECKING:
     from functrax.numpy.padding import (
         pad as pad,
     )
+    from functrax.numpy.placing import (
+        place as place,
+        put as put,
+        put_along_axis as put_along_axis,
+    )
     from functrax.numpy.polynomials import (
         poly as poly,
         polyadd as polyadd,
@@ -549,6 +553,14 @@ if TYPE_CHECKING:
         frompyfunc as frompyfunc,
         ufunc as ufunc,
     )
+    from functrax.numpy.vector_products import (
+        inner as inner,
+        matvec as matvec,
+        outer as outer,
+        vdot as vdot,
+        vecdot as vecdot,
+        vecmat as vecmat,
+    )
     from functrax.numpy.vectorizing import (
         apply_along_axis as apply_along_axis,
         apply_over_axes as apply_over_axes,
@@ -571,11 +583,14 @@ else:
         ),
         _sources(
             {
+                "functrax.numpy.buffers": "frombuffer fromiter fromstring",
                 "functrax.numpy.convolving": "convolve correlate",
                 "functrax.numpy.covariance": "corrcoef cov",
                 "functrax.numpy.differences": "diff ediff1d gradient interp trapezoid unwrap",
+                "functrax.numpy.divisors": "gcd lcm",
                 "functrax.numpy.files": "fromfile load save savez",
                 "functrax.numpy.fitting": "polyfit roots",
+                "functrax.numpy.flips": "flip fliplr flipud rot90",
                 "functrax.numpy.grids": (
                     "diag_indices diag_indices_from indices ix_ mask_indices meshgrid mgrid ogrid "
                     "ravel_multi_index tril_indices_from triu_indices_from unravel_index"
@@ -596,6 +611,7 @@ else:
                 ),
                 "functrax.numpy.packing": "packbits unpackbits",
                 "functrax.numpy.padding": "pad",
+                "functrax.numpy.placing": "place put put_along_axis",
                 "functrax.numpy.polynomials": (
                     "poly polyadd polyder polydiv polyint polymul polysub polyval vander"
                 ),
@@ -611,6 +627,7 @@ else:
                     "unique unique_all unique_counts unique_inverse unique_values"
                 ),
                 "functrax.numpy.universal_methods": "frompyfunc ufunc",
+                "functrax.numpy.vector_products": "inner matvec outer vdot vecdot vecmat",
                 "functrax.numpy.vectorizing": (
                     "apply_along_axis apply_over_axes piecewise vectorize"
                 ),

@@ -6,7 +6,6 @@ primitive each; each is a closure that tries the common case (arrays of one type
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
@@ -92,8 +91,8 @@ def document(summary: str, operands: int, example: str, kind: Kind = same) -> st
     computed = _COMPUTED if kind is inexact else ""
     shown = ""
     if example:
-        doctest = textwrap.indent(example.strip("\n"), "  ")
-        shown = f"\nExample:\n  >>> import functrax.numpy as jnp\n{doctest}\n"
+        doctest = example.strip("\n").replace("\n", "\n  ")
+        shown = f"\nExample:\n  >>> import functrax.numpy as jnp\n  {doctest}\n"
     return (
         f"{summary}\n\nArgs:\n{_ARGUMENTS[operands]}{computed}\nReturns:\n{_RETURNS[operands]}\n"
         f"Raises:\n{_RAISES[operands]}{shown}"

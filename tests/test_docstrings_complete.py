@@ -19,15 +19,15 @@ SECTIONS = ("Args", "Returns", "Raises", "Example")
 
 #: Of each namespace how many functions lack Args, Returns, Raises, and an example.
 MISSING = {
-    "functrax": (50, 75, 76, 59),
-    "functrax.lax": (45, 97, 66, 131),
-    "functrax.lax.linalg": (2, 4, 4, 9),
-    "functrax.nn": (23, 27, 27, 25),
-    "functrax.nn.initializers": (2, 19, 16, 15),
+    "functrax": (0, 0, 0, 8),
+    "functrax.lax": (0, 0, 0, 0),
+    "functrax.lax.linalg": (0, 0, 0, 0),
+    "functrax.nn": (0, 0, 0, 0),
+    "functrax.nn.initializers": (0, 0, 0, 0),
     "functrax.numpy": (0, 0, 0, 0),
     "functrax.numpy.fft": (0, 0, 0, 0),
     "functrax.numpy.linalg": (0, 0, 0, 0),
-    "functrax.random": (3, 37, 13, 0),
+    "functrax.random": (0, 0, 0, 0),
     "functrax.scipy.cluster.vq": (0, 0, 0, 0),
     "functrax.scipy.fft": (3, 3, 3, 3),
     "functrax.scipy.linalg": (11, 29, 16, 28),
@@ -40,7 +40,36 @@ MISSING = {
 }
 
 #: What raises no error of its own.
-RAISE_NOTHING = {"functrax.numpy": {"get_printoptions", "isscalar", "iterable"}}
+RAISE_NOTHING = {
+    "functrax": {
+        "allow_f16_reductions",
+        "array_garbage_collection_guard",
+        "auto_pcast",
+        "checking_leaks",
+        "clear_caches",
+        "copy_to_host_async",
+        "custom_gradient",
+        "debug_key_reuse",
+        "ensure_compile_time_eval",
+        "fork",
+        "host_count",
+        "host_id",
+        "host_ids",
+        "jax2tf_associative_scan_reductions",
+        "live_arrays",
+        "make_user_context",
+        "pending_program",
+        "print_environment_info",
+        "process_count",
+        "process_index",
+        "remove_size_one_mesh_axis_from_type",
+        "schemas",
+        "softmax_custom_jvp",
+        "thread_guard",
+    },
+    "functrax.lax": {"create_token", "dce_sink"},
+    "functrax.numpy": {"get_printoptions", "isscalar", "iterable"},
+}
 
 
 def functions(namespace: str) -> Iterator[tuple[str, Callable[..., Any]]]:

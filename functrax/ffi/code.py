@@ -85,7 +85,7 @@ def code(
       attributes: of each attribute's name its type: ``float``, ``int``, ``bool``, ``str``, a type
         of NumPy's scalars, or one of these types in a list, for arrays.
       language: ``"c"``, ``"c++"``, ``"cuda"`` or ``"ptx"``.
-      headers: text in front of the function: ``#include``s, functions.
+      headers: text in front of the function: lines of ``#include``, functions.
       flags: for the compiler, behind its own.
       name: what it is called, in programs and errors.
       has_side_effect: whether it runs even if nobody uses its results.

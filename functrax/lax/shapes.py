@@ -334,8 +334,8 @@ def pad(
         and between neighbours; negative low and high cut off.
 
     Returns:
-      An array of the operand's dtype; an axis of ``n`` elements has ``low + high + n + interior *
-        (n - 1)``.
+      An array of the operand's dtype; an axis of ``n`` elements has
+        ``low + high + n + interior * (n - 1)``.
 
     Raises:
       DTypeError: if the value has another dtype.

@@ -334,7 +334,7 @@ def glu(x: ArrayLike, axis: int = -1) -> Value:
 def log1mexp(x: ArrayLike) -> Value:
     """``log(1 - exp(-x))`` of ``x >= 0``, exact for small and for large ``x``.
 
-    Source: Mächler, "Accurately computing log(1 - exp(-|a|))".
+    Source: Mächler, "Accurately computing ``log(1 - exp(-|a|))``".
 
     Args:
       x: an array or a number, 0 or more.

@@ -377,7 +377,7 @@ def modf(x: ArrayLike, /, out: None = None) -> tuple[Value, Value]:
 
 
 def frexp(x: ArrayLike, /) -> tuple[Value, Value]:
-    """``(mantissa, exponent)`` with ``x == mantissa * 2**exponent`` and 0.5 <= |mantissa| < 1.
+    """``(mantissa, exponent)`` with ``x == mantissa * 2**exponent`` and ``0.5 <= |mantissa| < 1``.
 
     The exponent is int32; 0, infinities and NaN are their own mantissas, with exponent 0.
 

@@ -243,8 +243,8 @@ laplace = _simple(
     "laplace",
     lambda u, dtype: lax.mul(lax.sign(u), lax.log1p(lax.neg(lax.abs(u)))),
     lambda dtype: float(dtypes.finfo(dtype).epsneg) - 1.0,
-    "Floats with the density exp(-|x|) / 2.; ``sign(u) log(1 - |u|)`` of a uniform ``u`` between "
-    "-1 and 1.",
+    "Floats with the density ``exp(-|x|) / 2``; ``sign(u) log(1 - |u|)`` of a uniform ``u`` "
+    "between -1 and 1.",
 )
 cauchy = _simple(
     "cauchy",

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 
-class NodeAccess(NamedTuple):
+class BytesAccess(NamedTuple):
     """Memory that a node reads or writes."""
 
     begin: int
@@ -42,7 +42,7 @@ def share(shared: list[SharedPlace], one: int, other: int, nbytes: int) -> None:
 
 
 def order_of(
-    nodes: Sequence[Sequence[NodeAccess]], shared: Sequence[SharedPlace]
+    nodes: Sequence[Sequence[BytesAccess]], shared: Sequence[SharedPlace]
 ) -> list[tuple[int, ...]]:
     """For each node those that it comes after, the latest first.
 
@@ -54,7 +54,7 @@ def order_of(
     changing = _written(every)
     order: list[tuple[int, ...]] = []
     before: list[int] = []  # sets of nodes are the bits of an integer
-    live: list[tuple[NodeAccess, int]] = []
+    live: list[tuple[BytesAccess, int]] = []
     for n, accesses in enumerate(every):
         own = [x for x in accesses if x.begin < x.end and _meets(x, changing)]
         found = {
@@ -77,7 +77,7 @@ def order_of(
     return order
 
 
-def _hides(x: NodeAccess, y: NodeAccess) -> bool:
+def _hides(x: BytesAccess, y: BytesAccess) -> bool:
     return x.begin <= y.begin and y.end <= x.end and (x.writes or not y.writes)
 
 
@@ -91,12 +91,12 @@ def _settled(shared: Sequence[SharedPlace], place: int) -> int:
     return place
 
 
-def _moved(x: NodeAccess, shared: Sequence[SharedPlace]) -> NodeAccess:
+def _moved(x: BytesAccess, shared: Sequence[SharedPlace]) -> BytesAccess:
     begin = _settled(shared, x.begin)
-    return NodeAccess(begin, begin + x.end - x.begin, x.writes)
+    return BytesAccess(begin, begin + x.end - x.begin, x.writes)
 
 
-def _written(nodes: Sequence[Sequence[NodeAccess]]) -> list[tuple[int, int]]:
+def _written(nodes: Sequence[Sequence[BytesAccess]]) -> list[tuple[int, int]]:
     """What nodes write, in order and disjoint."""
     found: list[tuple[int, int]] = []
     for begin, end in sorted((x.begin, x.end) for each in nodes for x in each if x.writes):
@@ -107,6 +107,6 @@ def _written(nodes: Sequence[Sequence[NodeAccess]]) -> list[tuple[int, int]]:
     return found
 
 
-def _meets(x: NodeAccess, ranges: Sequence[tuple[int, int]]) -> bool:
+def _meets(x: BytesAccess, ranges: Sequence[tuple[int, int]]) -> bool:
     at = bisect_right(ranges, x.begin, key=lambda r: r[1])
     return at < len(ranges) and ranges[at][0] < x.end

@@ -31,7 +31,7 @@ import numpy as np
 
 from functrax.backends.cuda import driver as api
 from functrax.backends.cuda.gpu import Gpu
-from functrax.backends.cuda.graph_order import NodeAccess, SharedPlace, order_of, share
+from functrax.backends.cuda.graph_order import BytesAccess, SharedPlace, order_of, share
 from functrax.backends.executables.program import (
     CopyInstruction,
     HostCall,
@@ -190,18 +190,18 @@ class _Work(NamedTuple):
         """Whether it is the same but for addresses."""
         return self.launch is other.launch and self.nbytes == other.nbytes
 
-    def accesses(self) -> list[NodeAccess]:
+    def accesses(self) -> list[BytesAccess]:
         """What it reads and writes."""
         if self.launch is None:
             target, source = self.places
             return [
-                NodeAccess(target, target + self.nbytes, True),
-                NodeAccess(source, source + self.nbytes, False),
+                BytesAccess(target, target + self.nbytes, True),
+                BytesAccess(source, source + self.nbytes, False),
             ]
         x = self.launch
         begins = [p - b for p, b in zip(self.places, x.begins or (0,) * len(self.places))]
         return [
-            NodeAccess(begin, begin + self.slots[s].nbytes, k >= len(x.inputs))
+            BytesAccess(begin, begin + self.slots[s].nbytes, k >= len(x.inputs))
             for k, (begin, s) in enumerate(zip(begins, (*x.inputs, *x.outputs), strict=True))
         ]
 

@@ -236,7 +236,7 @@ def pure_callback(
 
     Args:
       callback: pure; it may be called any number of times, or not at all.
-      result_shape_dtypes: the types of its results, a pytree of ``ShapeDtypeStruct``s.
+      result_shape_dtypes: the types of its results, a pytree of ``ShapeDtypeStruct``.
       args: pytrees of arrays.
       sharding: where the callback is to run: a sharding, or None; there is one place.
       vmap_method: what ``vmap`` does: ``"sequential"`` calls once for each element,

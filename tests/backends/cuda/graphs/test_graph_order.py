@@ -7,15 +7,15 @@ import random
 
 import pytest
 
-from functrax.backends.cuda.graph_order import NodeAccess, SharedPlace, order_of, share
+from functrax.backends.cuda.graph_order import BytesAccess, SharedPlace, order_of, share
 
 
-def reads(begin: int, end: int) -> NodeAccess:
-    return NodeAccess(begin, end, False)
+def reads(begin: int, end: int) -> BytesAccess:
+    return BytesAccess(begin, end, False)
 
 
-def writes(begin: int, end: int) -> NodeAccess:
-    return NodeAccess(begin, end, True)
+def writes(begin: int, end: int) -> BytesAccess:
+    return BytesAccess(begin, end, True)
 
 
 def test_a_chain_is_a_chain() -> None:
@@ -66,9 +66,9 @@ def reach(order: list[tuple[int, ...]]) -> set[tuple[int, int]]:
 def test_random_accesses(seed: int) -> None:
     draw = random.Random(seed)
 
-    def access() -> NodeAccess:
+    def access() -> BytesAccess:
         begin = draw.randrange(40)
-        return NodeAccess(begin, begin + draw.randrange(12), draw.random() < 0.4)
+        return BytesAccess(begin, begin + draw.randrange(12), draw.random() < 0.4)
 
     nodes = [[access() for _ in range(draw.randrange(4))] for _ in range(25)]
     order = order_of(nodes, [])

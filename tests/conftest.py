@@ -144,6 +144,7 @@ def checked_programs() -> Iterator[None]:
 def recordings_of(jaxpr: Jaxpr) -> set[Any]:
     """What the sizes of a program belong to that are no plain numbers."""
     avals = [v.aval for eqn in all_eqns(jaxpr) for v in (*eqn.invars, *eqn.outvars)]
+    avals += jaxpr.in_avals
     sizes: list[Any] = [n for aval in avals for n in aval.shape]
     return {n.recording for n in sizes if type(n) is Recorded}
 

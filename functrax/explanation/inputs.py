@@ -45,7 +45,7 @@ def raw_inputs(
 
 def _raw(x: Any, random: np.random.Generator, name: str) -> Any:
     if isinstance(x, ShapedArray) or (hasattr(x, "dtype") and not hasattr(x, "__array__")):
-        return _drawn(type_of(x, f"an argument of {name}"), random)
+        return drawn(type_of(x, f"an argument of {name}"), random)
     value = as_value(x, f"an argument of {name}")
     if isinstance(value, Tracer):
         raise ArgumentError(
@@ -56,11 +56,12 @@ def _raw(x: Any, random: np.random.Generator, name: str) -> Any:
     return np.asarray(value.buffer if type(value) is ConcreteArray else value.val)
 
 
-def _drawn(aval: ShapedArray, random: np.random.Generator) -> Any:
+def drawn(aval: ShapedArray, random: np.random.Generator) -> Any:
+    """An array of a type, of random numbers: see :func:`raw_inputs`."""
     if dtypes.is_inexact(aval.dtype):
-        drawn: Any = random.standard_normal(aval.shape)
+        found: Any = random.standard_normal(aval.shape)
     elif aval.dtype == np.bool_:
-        drawn = random.random(aval.shape) < 0.5
+        found = random.random(aval.shape) < 0.5
     else:
-        drawn = random.integers(0, 10, aval.shape)
-    return np.asarray(drawn).astype(aval.dtype)
+        found = random.integers(0, 10, aval.shape)
+    return np.asarray(found).astype(aval.dtype)

@@ -9,10 +9,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from functrax.core.boundaries.tracebacks import as_boundary
-from functrax.core.errors.typed import ArgumentError
 from functrax.core.pytree.operations import broadcast_prefix, tree_flatten, tree_unflatten
 from functrax.core.tracing.inputs import as_value
-from functrax.core.types.symbolic_scopes import SymbolicScope, symbolic_shape
+from functrax.core.types.symbolic_scopes import SymbolicScope, scope_of, symbolic_shape
 from functrax.transforms.arguments.types_of_arrays import ShapeDtypeStruct
 
 
@@ -42,13 +41,7 @@ def symbolic_args_specs(
     >>> symbolic_args_specs((jnp.ones((2, 784)), jnp.ones(2)), ("b, ...", "b"))[0]
     ShapeDtypeStruct(shape=(b, 784), dtype=float32)
     """
-    if scope is not None and constraints:
-        raise ArgumentError(
-            "symbolic_args_specs: a scope has its constraints already",
-            got=f"scope={scope!r} and constraints={list(constraints)}",
-            fix="SymbolicScope(constraints)",
-        )
-    scope = SymbolicScope(constraints) if scope is None else scope
+    scope = scope_of("symbolic_args_specs", scope, constraints)
     leaves, tree = tree_flatten(args)
     is_spec = lambda x: x is None or isinstance(x, str)  # noqa: E731
     specs = broadcast_prefix(shapes_specs, args, is_spec)

@@ -26,7 +26,7 @@ from functrax.core.prims.convert import as_positions
 from functrax.core.tracing.primitive import Value, like
 from functrax.core.types import dtypes
 from functrax.core.types.size_bounds import clipped
-from functrax.core.types.symbolic_sizes import integer as as_size
+from functrax.core.types.symbolic_sizes import integer as as_size, is_symbolic_dim
 from functrax.lax.joining import unstack
 from functrax.lax.operands import (
     ArrayLike,
@@ -222,7 +222,7 @@ def _starts(
 def _start(name: str, start: Any, size: int, window: int, allow_negative: bool) -> Any:
     last = size - window
     if isinstance(start, (int, np.integer)):
-        known = as_size(start)
+        known = start if is_symbolic_dim(start) else int(start)
         known += size if known < 0 and allow_negative else 0
         return clipped(known, 0, last)
     value = value_of(name, known_index(start))

@@ -22,8 +22,8 @@ import functrax
 from functrax.ahead_of_time.arguments import named
 from functrax.core.errors.typed import ArgumentError, FunctraxError
 from functrax.core.ir.jaxpr import ClosedJaxpr
-from functrax.core.types import dtypes
 from functrax.core.types.aval import ShapedArray
+from functrax.explanation.inputs import drawn
 from functrax.export.exported import Exported
 from functrax.export.tensors import read_tensors
 
@@ -133,7 +133,7 @@ def _run(given: Any) -> int:
     random = np.random.default_rng(0)
     if not given.arguments:
         _check_sizes(program)
-        values = [_drawn(aval, random) for aval in program.avals]
+        values = [drawn(aval, random) for aval in program.avals]
     typed = [_typed(x, a) for x, a in zip(values, program.avals, strict=True)]
     outs = [np.asarray(x) for x in program.function(*typed)]
     for n, x in enumerate(outs):
@@ -295,9 +295,3 @@ def _values(word: str) -> list[Any]:
 def _typed(x: Any, aval: ShapedArray) -> Any:
     """A number in the dtype of the input; an array as it is."""
     return np.asarray(x, aval.dtype) if isinstance(x, (float, complex)) else x
-
-
-def _drawn(aval: ShapedArray, random: np.random.Generator) -> Any:
-    if dtypes.is_inexact(aval.dtype):
-        return random.normal(size=aval.shape).astype(aval.dtype)
-    return random.integers(0, 2 if aval.dtype == np.bool_ else 10, aval.shape).astype(aval.dtype)

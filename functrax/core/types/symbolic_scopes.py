@@ -396,6 +396,21 @@ class sizes_in_text:  # noqa: N801 - a block
 # ---- what users call ----------------------------------------------------------------------------
 
 
+def scope_of(
+    function: str, scope: SymbolicScope | None, constraints: Sequence[str]
+) -> SymbolicScope:
+    """The scope that a user gives to a function, or a new one with constraints."""
+    if scope is None:
+        return SymbolicScope(constraints)
+    if constraints:
+        raise ArgumentError(
+            f"{function}: a scope has its constraints already",
+            got=f"scope={scope!r} and constraints={list(constraints)}",
+            fix="SymbolicScope(constraints)",
+        )
+    return scope
+
+
 def symbolic_shape(
     shape_spec: str | None,
     *,
@@ -422,13 +437,7 @@ def symbolic_shape(
     >>> symbolic_shape("b, 2*b, 784")
     (b, 2*b, 784)
     """
-    if scope is not None and constraints:
-        raise ArgumentError(
-            "symbolic_shape: a scope has its constraints already",
-            got=f"scope={scope!r} and constraints={list(constraints)}",
-            fix="SymbolicScope(constraints)",
-        )
-    scope = SymbolicScope(constraints) if scope is None else scope
+    scope = scope_of("symbolic_shape", scope, constraints)
     spec = "..." if shape_spec is None else shape_spec.strip()
     if spec.startswith("(") and spec.endswith(")"):
         spec = spec[1:-1]

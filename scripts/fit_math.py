@@ -201,6 +201,7 @@ def _scaled_erfc(centre: int) -> Function:
     return g
 
 
+TANH_NEAR = mp.mpf("0.5501")
 DIGAMMA_ZERO = mp.findroot(mp.digamma, mp.mpf("1.4616321449683623"))
 _LGAMMA = (
     _lgamma_ratio,
@@ -295,6 +296,7 @@ def fits(dtype: str) -> dict[str, tuple[Function, Function, Any, Any, int]]:
         ),
     }
     if single:
+        table["tanh_near"] = (*_of_square(mp.tanh, -mp.mpf(1) / 3), 0, TANH_NEAR**2, 3)
         table["log"] = (
             _near_zero(lambda f: (mp.log1p(f) - f + f**2 / 2) / f**3, mp.mpf(1) / 3),
             lambda f: abs(f**3 / mp.log1p(f)) if f else mp.mpf(0),

@@ -122,6 +122,11 @@ def _check_divisor(y: Array) -> None:
     assert y.dtype.kind == "u" or np.all(y != -1), "a signed integer is divided by -1"
 
 
+def _nearly(function: Callable[..., Any], x: Array) -> Array:
+    """A function of float32 that an instruction gives nearly: rounded once here."""
+    return np.asarray(function(x.astype(np.float64)).astype(x.dtype))
+
+
 def _shift(function: np.ufunc) -> Callable[..., Any]:
     def rule(dtype: np.dtype[Any], x: Array, count: Array) -> Any:
         assert np.all((count >= 0) & (count < dtype.itemsize * 8)), "shifted by too many bits"
@@ -162,6 +167,10 @@ _PLAIN: Final[dict[str, Callable[..., Any]]] = {
     "ge": np.greater_equal,
     "select": np.where,
     "unlikely": np.where,
+    "exp2_near": lambda x: _nearly(np.exp2, x),
+    "log2_near": lambda x: _nearly(np.log2, x),
+    "reciprocal_near": lambda x: _nearly(np.reciprocal, x),
+    "rsqrt_near": lambda x: _nearly(lambda wide: 1 / np.sqrt(wide), x),
     "popcount": bits.population_count,
     "clz": bits.clz,
     "real": np.real,

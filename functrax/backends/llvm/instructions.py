@@ -70,6 +70,8 @@ def _extremum(name: str) -> Rule:
             return t.add(f"{'and' if name == 'min' else 'or'} {t.type} {x}, {y}")
         if not _is_float(t):
             return t.call(("s" if t.source.kind == "i" else "u") + name, x, y)
+        if t.source.itemsize == 4 and target().has_extremum:
+            return t.call(f"{name}imum", x, y)
         # The comparison and the choice are one instruction, which gives x if one is NaN.  So it
         # is y that is looked at: a reduction has it ready before x, what it has so far.
         better = t.add(f"fcmp {order} {t.type} {y}, {x}")
@@ -186,6 +188,11 @@ def _fma(t: Template, x: str, y: str, z: str) -> str:
     return t.add(f"call {t.type} @{FMA}.{t.dtype.name}.{t.lanes}({operands})")
 
 
+def _nearly(name: str) -> Rule:
+    """An instruction of NVIDIA's GPUs, for float32."""
+    return lambda t, x: t.add(f"call float @llvm.nvvm.{name}.approx.ftz.f(float {x})")
+
+
 def _part(first: int) -> Rule:
     """The real or the imaginary parts of complex numbers."""
 
@@ -233,6 +240,10 @@ _RULES: Final[dict[str, Rule]] = {
     "real": _part(0),
     "imag": _part(1),
     "complex": _pairs,
+    "exp2_near": _nearly("ex2"),
+    "log2_near": _nearly("lg2"),
+    "reciprocal_near": _nearly("rcp"),
+    "rsqrt_near": _nearly("rsqrt"),
     "popcount": _intrinsic("ctpop"),
     "clz": _intrinsic("ctlz", ", i1 false"),
 }

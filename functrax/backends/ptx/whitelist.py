@@ -31,6 +31,8 @@ INTRINSICS: Final = frozenset(
     [
         *("llvm.sqrt", "llvm.fma", "llvm.floor", "llvm.ceil", "llvm.trunc", "llvm.roundeven"),
         *("llvm.copysign", "llvm.fabs", "llvm.arithmetic.fence"),
+        *("llvm.minimum", "llvm.maximum"),
+        *(f"llvm.nvvm.{name}.approx.ftz.f" for name in ("ex2", "lg2", "rcp", "rsqrt")),
         *(
             "llvm.abs",
             "llvm.smin",

@@ -60,6 +60,7 @@ class Target:
         groups; 0 where threads are the system's.
       largest_group: how many threads a group has at most.
       row_points: how many points of a long row each thread of a group has at least.
+      sort_points: how many elements each thread of a block sorts in shared memory at most.
       busy_threads: how many threads keep a GPU busy.
       access_bytes: the most bytes that a thread reads or writes at once.
       block: how many threads a group has that keeps tiles in shared memory, or that is put together
@@ -170,6 +171,7 @@ class Target:
     warp: int = 0
     largest_group: int = 0
     row_points: int = 0
+    sort_points: int = 0
     busy_threads: int = 0
     access_bytes: int = 0
     block: int = 0
@@ -258,6 +260,18 @@ class Target:
     def has_scaling(self) -> bool:
         """Whether an instruction multiplies vectors of floats by powers of two."""
         return "ldexp" in self.functions
+
+    @property
+    def has_near(self) -> bool:
+        """Whether instructions give powers of two, reciprocals and roots of float32 nearly, and
+        programs may use them.
+        """
+        return "near" in self.functions
+
+    @property
+    def has_extremum(self) -> bool:
+        """Whether one instruction gives the larger of two float32, and NaN if one is NaN."""
+        return "extremum" in self.functions
 
     @property
     def least_graph_nodes(self) -> int:

@@ -22,6 +22,9 @@ unless said):
   become integers by truncation, saturate out of range, and NaN becomes 0; never to bool.  float16
   and bfloat16 are converted from and to float32 only, but for float64 to float16.
 - ``bitcast(x)``: the same bits.
+- ``exp2_near log2_near reciprocal_near rsqrt_near``: of float32, within about a unit in the last
+  place (``log2_near`` of 1), on targets that have such instructions; subnormal numbers may be
+  taken as 0.
 - ``popcount clz``: of integers, the result too; ``clz`` of 0 is the number of bits.
 - the functions of ``MATH``: expanded by the target into the operations above.
 - ``const``: a number; ``load``, ``index``: made by the kernel, not by primitives.

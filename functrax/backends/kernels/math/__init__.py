@@ -16,7 +16,9 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Final
 
+from functrax.backends.targets import target
 from functrax.core.scalars.scalar import Builder, Scalar
+from functrax.core.types import dtypes
 
 #: The functions of each module, and how many operations of float32 they are: counted in what is
 #: written, with eight for a quotient and a square root, and without what is unlikely.  A test
@@ -32,11 +34,17 @@ _FUNCTIONS: Final[Mapping[str, Mapping[str, int]]] = {
 }
 
 
+#: Those of float32 that are shorter where the target gives powers of two and the like nearly.
+NEAR: Final = frozenset(("erf", "erf_inv", "exp", "exp2", "logistic", "rsqrt", "tanh"))
+
+
 def _expansion(module: str, name: str) -> Callable[..., Scalar]:
     def expand(b: Builder, *operands: Scalar) -> Scalar:
         from functrax.backends.kernels.math.expression import Expr
 
-        function = getattr(import_module(f"{__name__}.{module}"), name)
+        is_near = name in NEAR and operands[0].dtype == dtypes.float32 and target().has_near
+        found = import_module(f"{__name__}.{'near' if is_near else module}")
+        function = getattr(found, name)
         written: Expr = function(*(Expr(b, x) for x in operands))
         return written.s
 

@@ -80,7 +80,7 @@ def erf(x: Expr) -> Expr:
     return where(a < (0.85 if x.is_single else 1.0), near, with_sign(far, x))
 
 
-def _tail(name: str, x: Expr, u: Expr) -> Expr:
+def tail(name: str, x: Expr, u: Expr) -> Expr:
     """``x`` times a polynomial in ``u``, whose first coefficient has more bits than the dtype."""
     high, low = constant(f"{name}_0", x)
     return fma(x, high, x * fma(without_first(name, u), u, x.like(low)))
@@ -96,9 +96,9 @@ def erf_inv(x: Expr) -> Expr:
     near = fma(x, high, x * fma(w, careful("erf_inv", w), w.like(low)))
     g = root(w)
     more = (fma(-g, g, w) - lost) * (0.5 / g)
-    far = _tail("erf_inv_tail", x, g - 2.875 + more)
+    far = tail("erf_inv_tail", x, g - 2.875 + more)
     if not x.is_single:
-        far = where(w < 16, far, _tail("erf_inv_far", x, g - 5 + more))
+        far = where(w < 16, far, tail("erf_inv_far", x, g - 5 + more))
     value = where(w < 4, near, far)
     end = where(a.equals(1), x.like(math.inf), math.nan)
     return with_sign(where(a < 1, value, end), x)

@@ -35,7 +35,8 @@ _THREAD: Final = Target(
     triple="nvptx64-nvidia-cuda",
     warp=WARP,
     largest_group=1024,
-    row_points=8,
+    row_points=16,
+    sort_points=8,
     busy_threads=1 << 17,
     access_bytes=16,
     block=BLOCK,
@@ -58,11 +59,15 @@ def block_of(group: int) -> int:
     return group if group > WARP else BLOCK
 
 
-def target_of(capability: int) -> Target:
+def target_of(capability: int, strict: bool = False) -> Target:
     """The target of GPUs of a compute capability.
 
     PTX for a chip runs on later ones, too: one that is not known gets what the newest known one
     before it takes.
+
+    Args:
+      capability: 80 for 8.0.
+      strict: whether functions are computed as on other targets, by exact operations alone.
 
     Raises:
       ArgumentError: the chip is older than the oldest one that code is made for.
@@ -75,4 +80,6 @@ def target_of(capability: int) -> Target:
             fix=f"use one of {CAPABILITIES[0] // 10}.{CAPABILITIES[0] % 10} or more",
         )
     name = f"sm_{known[-1]}"
-    return replace(_THREAD, name=name, identity=name, cpu=name)
+    more = [*(["near"] if not strict else []), *(["extremum"] if known[-1] >= 80 else [])]
+    functions = _THREAD.functions.union(more)
+    return replace(_THREAD, name=name, identity=name, cpu=name, functions=functions)

@@ -126,7 +126,9 @@ class _Parser:
         if cls is If:
             fields["body"] = self._body(depth + 1)
             self.names = dict(outer)
-            fields["otherwise"] = self._body(depth + 1) if self._next("else") else ()
+            is_here = self.at < len(self.lines) and self.lines[self.at][0] == depth
+            has_more = is_here and self._next("else")
+            fields["otherwise"] = self._body(depth + 1) if has_more else ()
             self.names = outer
         elif cls is Tile:
             fields["points"] = self._body(depth + 1)

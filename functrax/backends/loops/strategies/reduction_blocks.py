@@ -21,7 +21,7 @@ from functrax.backends.loops.rewrites.vectorize import is_widened_sum
 from functrax.backends.loops.strategies.lanes import choose_lanes, choose_vector, vector_innermost
 from functrax.backends.loops.strategies.parallel import FEW, share
 from functrax.backends.loops.strategies.rows import LONG_ROW, ends_of_rows, go_through_rows
-from functrax.backends.targets import Target
+from functrax.backends.targets import Target, target
 from functrax.core.index.expr import Dim, IndexExpr
 from functrax.core.records import replace
 from functrax.core.scalars.scalar import MATH, Scalar
@@ -45,6 +45,8 @@ def block_of_reduction(kernel: Kernel, target: Target) -> int | None:
     if not simple or not kernel.stages[0].reductions:
         return None
     shared = _longest_inner(kernel)
+    if target.warp:
+        return _block_of_threads(kernel, shared, rows, length, target)
     if in_blocks(rows, length):
         grain = -(-BLOCK * kernel.extents[shared] // length)
         return -(-grain // kernel.lanes) * kernel.lanes if shared == kernel.vector else grain
@@ -59,6 +61,30 @@ def block_of_reduction(kernel: Kernel, target: Target) -> int | None:
     return max(target.streams * target.page // step, 2 * target.streams)
 
 
+def _block_of_threads(
+    kernel: Kernel, shared: int, rows: int, length: int, target: Target
+) -> int | None:
+    """The same where groups of threads share rows, and a thread has a column: as many blocks as
+    give all threads something to do.
+    """
+    columns = kernel.vector in kernel.outer
+    if not columns and not in_blocks(rows, length):
+        return None
+    threads = rows if columns else rows * target.largest_group
+    blocks = 2 * target.busy_threads // threads
+    wide = target.access_bytes // dtypes.float32.itemsize
+    least = 2 * target.row_points if columns else target.largest_group * wide
+    if columns and (blocks < 2 or length < 4 * least):  # one kernel more would take longer
+        return None
+    grain = max(-(-length // max(blocks, 1)), least)
+    if grain >= length:
+        return None
+    if not columns:
+        grain = min(grain, BLOCK)
+    steps = -(-grain * kernel.extents[shared] // length)
+    return steps if columns else -(-steps // wide) * wide
+
+
 def in_blocks(rows: int, length: int) -> bool:
     """Whether rows of this length are reduced in blocks."""
     return length > LONG or (rows < FEW and length > BLOCK)
@@ -69,7 +95,7 @@ def _longest_inner(kernel: Kernel) -> int:
 
 
 def blocks_alone(
-    kernel: Kernel, done: Done, stage: LoopStage
+    kernel: Kernel, done: Done, stage: LoopStage, across: bool
 ) -> tuple[Kernel, list[tuple[Scalar, ...]]]:
     """A kernel that reduces blocks by themselves, and what it stores as another one loads it.
 
@@ -77,13 +103,13 @@ def blocks_alone(
       kernel: with one stage.
       done: the dim that is in blocks, and their size.
       stage: the reductions.
+      across: whether neighbours in memory are results of one block, not of one row.
     """
     (shared,), grain = done.dims, done.size
     assert grain is not None
     units = -(-kernel.extents[shared] // grain)
     unit = len(kernel.extents)  # a dim: the number of the block
     row, rows = address_along(kernel, kernel.outer)
-    across = kernel.vector in kernel.outer
     place = row + Dim(unit) * rows if across else row * units + Dim(unit)
     operands, stores, loads = _in_memory(kernel, stage, place, units * rows)
     blocks = replace(
@@ -126,9 +152,14 @@ def _of_values(stage: LoopStage, loads: Sequence[tuple[Scalar, ...]]) -> list[Re
 def two_kernels(kernel: Kernel, grain: int) -> tuple[Kernel, Kernel]:
     """Blocks of the longest inner dim by themselves, then all blocks of a row together."""
     (stage,) = kernel.stages
-    blocks, loads = blocks_alone(kernel, Done("block", (_longest_inner(kernel),), grain), stage)
+    shared = _longest_inner(kernel)
+    units = -(-kernel.extents[shared] // grain)
+    # A thread of a GPU goes through few blocks of its column; more are the work of a group.
+    across = kernel.vector in kernel.outer and not (
+        target().warp and units > 2 * target().row_points
+    )
+    blocks, loads = blocks_alone(kernel, Done("block", (shared,), grain), stage, across)
     unit = blocks.outer[0]
-    across = kernel.vector in kernel.outer
     final = replace(
         kernel,
         operands=blocks.operands,

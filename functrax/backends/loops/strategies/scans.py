@@ -63,7 +63,8 @@ def three_kernels(kernel: Kernel, grain: int) -> tuple[Kernel, Kernel, Kernel]:
         return tuple(b.node(op, t, (), a) for t, a in zip(dtypes, attrs, strict=True))
 
     totals = Reduce(scan.how, scan.values, leaves("acc", "block"), leaves("result", "block"))
-    blocks, (loads,) = blocks_alone(kernel, Done("scan", (d,), grain), LoopStage([totals]))
+    across = kernel.vector in kernel.outer
+    blocks, (loads,) = blocks_alone(kernel, Done("scan", (d,), grain), LoopStage([totals]), across)
     unit, first = blocks.outer[0], len(blocks.operands)
     own = blocks.operands[len(kernel.operands) :]
     blocks = replace(blocks, operands=[*blocks.operands, *own])

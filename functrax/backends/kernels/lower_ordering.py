@@ -118,7 +118,7 @@ def points_at_once(nbytes: int) -> int:
     """
     machine = target()
     fit = machine.shared_bytes // (2 * nbytes)
-    most = machine.row_points * machine.block
+    most = machine.sort_points * machine.block
     return min(1 << fit.bit_length() >> 1, most)
 
 
@@ -233,7 +233,7 @@ class _Lowering:
         while rows > least and units * group < rows * machine.busy_threads:
             rows //= 2
         words = 2 * self.nbytes // machine.vector_bytes  # of an element and of one beside it
-        most = machine.largest_group if words <= machine.row_points else group
+        most = machine.largest_group if words <= machine.sort_points else group
         while group < min(most, rows * piece) and units * group < rows * machine.busy_threads:
             group *= 2
         return Sorting(group, rows, kept)

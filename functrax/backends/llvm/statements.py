@@ -97,12 +97,16 @@ class Statements:
         self._know([c.result for c in bind.carries], bind.carries, new)
 
     def _if(self, s: tree.If) -> None:
-        holds = self.nodes.value(s.condition).name
-        for negated, body in ((False, s.body), (True, s.otherwise)):
-            if body:
-                label = self.writer.open_branch()
-                self.write(body)
-                self.writer.close_branch(label, holds, negated)
+        self._branch(s.condition, s.body)
+        self._branch(s.condition, s.otherwise, negated=True)
+
+    def _branch(self, condition: Scalar, body: tree.Body, negated: bool = False) -> None:
+        """Statements that are done where a bool holds, or where it does not."""
+        holds = self.nodes.value(condition).name
+        if body:
+            label = self.writer.open_branch()
+            self.write(body)
+            self.writer.close_branch(label, holds, negated)
 
     def _tile_call(self, s: tree.TileSum | tree.TurnTile) -> None:
         from functrax.backends.llvm.tile_calls import TileCalls  # which few programs need

@@ -320,7 +320,8 @@ class _Interpreter(Visitor):
         low, high = int(self.value(s.begin)), int(self.value(s.end))
         if s.kind == "group" and s.masked:
             self.tail = np.asarray(True)  # one thread takes the steps of all
-        for index in range(low, high, s.step):
+        step = 1 if s.kind == "group" else s.step  # neighbouring points, one after the other
+        for index in range(low, high, step):
             if s.kind == "vector":
                 points = np.arange(index, index + self.lanes)
                 self.indices[s.dim] = points

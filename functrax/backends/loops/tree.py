@@ -78,7 +78,8 @@ class Loop:
       dim: whose index it steps.
       begin: the first index.
       end: where the indices end.
-      step: between indices.
+      step: between indices; of a group's loop, how many neighbouring points a thread takes in each
+        step.
       body: what is done in each step.
       carries: what goes from step to step.
       masked: a vector may reach past the end, and its lanes that do are left out; so may the steps

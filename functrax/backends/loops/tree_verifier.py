@@ -260,7 +260,8 @@ class _Verifier(Visitor):
             for end in s.end.args[1:]:
                 if end.op == "add" and end.args[0] is s.begin:
                     found = min(found, self.range_of(end.args[1])[1])
-        return max(-(-found // s.step) - 1, 0) * s.step
+        step = 1 if s.kind == "group" else s.step
+        return max(-(-found // step) - 1, 0) * step
 
     def visit_While(self, s: While) -> None:
         self.check(s.condition.dtype == _BOOL, "a condition that is no bool", s.condition)

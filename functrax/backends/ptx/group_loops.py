@@ -9,12 +9,14 @@ are at neighbouring indices.  There are three ways:
 - *kept*: the same, written out.  What was read or computed at an index is known in later loops over
   the same indices, so that a row that is gone through several times stays in registers.
 
+A step may be several neighbouring points, whose memory is accessed at once (``wide_loops``).
+
 Start at :class:`GroupStatements`.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -22,8 +24,9 @@ from functrax.backends.llvm.addresses import Memory
 from functrax.backends.llvm.statements import Statements
 from functrax.backends.llvm.stores import Stores
 from functrax.backends.llvm.tile_rows import Tiles
-from functrax.backends.llvm.writer import Known, Level
+from functrax.backends.llvm.writer import Level
 from functrax.backends.loops import tree
+from functrax.backends.ptx.wide_loops import KnownPoint, WideLoops
 
 if TYPE_CHECKING:
     from functrax.backends.ptx.threads import ThreadNodes, ThreadWriter
@@ -48,9 +51,10 @@ class GroupStatements(Statements):
         super().__init__(writer, memory, tiles, nodes, stores)
         #: The level of the loop that is taken in step while that is open, else -1.
         self.in_step = -1
-        #: What is known at the end of a kept step, by the level around the loop, the dim and the
+        #: What is known of the points of a kept step, by the level around the loop, the dim and the
         #: number of the step.
-        self._kept: dict[tuple[Level, int, int], list[tuple[Any, Known]]] = {}
+        self._kept: dict[tuple[Level, int, int], list[KnownPoint]] = {}
+        self.wide = WideLoops(self)
 
     def _group_loop(self, loop: tree.Loop) -> None:
         """A thread's steps of a loop that its group shares, beside those of its neighbours."""
@@ -60,7 +64,16 @@ class GroupStatements(Statements):
         w = self.writer
         low, high = self._name(loop.begin), self._name(loop.end)
         first = self._first(loop.carries)
-        member = w.line(f"zext i32 {w.of_thread('member')} to i64")
+        member = self._member(loop)
+        if loop.step > 1:
+            names = w.open_loop(w.line(f"add nsw i64 {low}, {member}"), first)
+            if self.wide.aligned:
+                new, _ = self.wide.points(loop, w.loop_index(), loop.step, names, [])
+            else:
+                new = self._one_by_one(loop, [(t, x) for (t, _), x in zip(first, names)])
+            names = w.close_loop(str(w.kernel.group * loop.step), high, new, maybe_empty=True)
+            self._know([c.result for c in loop.carries], loop.carries, names)
+            return
         if loop.masked:
             names = w.open_loop(low, first)
             self._define(loop, w.line(f"add nsw i64 {w.loop_index()}, {member}"), high)
@@ -68,7 +81,7 @@ class GroupStatements(Statements):
             low = w.line(f"add nsw i64 {low}, {member}")
             names = w.open_loop(low, first)
             w.define_dim(loop.dim, w.loop_index())
-        new = self._step(loop, names)
+        new = self.step(loop, names)
         names = w.close_loop(str(w.kernel.group), high, new, maybe_empty=True)
         self._know([c.result for c in loop.carries], loop.carries, names)
 
@@ -89,7 +102,21 @@ class GroupStatements(Statements):
         others = w.line(f"sub i32 {waiting}, 1")
         w.close_loop("1", None, [w.line(f"and i32 {waiting}, {others}")])
 
-    def _step(self, loop: tree.Loop, names: list[str]) -> list[str]:
+    def _member(self, loop: tree.Loop) -> str:
+        """The first index of a thread in a loop that begins at 0."""
+        w = self.writer
+        member = w.line(f"zext i32 {w.of_thread('member')} to i64")
+        return w.line(f"mul nuw nsw i64 {member}, {loop.step}") if loop.step > 1 else member
+
+    def _one_by_one(self, loop: tree.Loop, first: list[tuple[str, str]]) -> list[str]:
+        """The points of a step, each with accesses of its own; what is carried after them."""
+        w = self.writer
+        end = w.line(f"add nsw i64 {w.loop_index()}, {loop.step}")
+        names = w.open_loop(w.loop_index(), first)
+        w.define_dim(loop.dim, w.loop_index())
+        return w.close_loop("1", end, self.step(loop, names))
+
+    def step(self, loop: tree.Loop, names: list[str]) -> list[str]:
         """What is done in a step, in a level of its own; what is carried after it."""
         before = self.in_step
         self.in_step = len(self.writer.levels) - 1 if loop.masked else -1
@@ -101,28 +128,32 @@ class GroupStatements(Statements):
     def _define(self, loop: tree.Loop, place: str, high: str) -> None:
         """Give the dim its index, which is the last one past the end, and say where that is."""
         w = self.writer
-        inside = w.line(f"icmp slt i64 {place}, {high}")
-        last = w.line(f"sub nsw i64 {high}, 1")
-        w.define_dim(loop.dim, w.line(f"select i1 {inside}, i64 {place}, i64 {last}"))
+        index, inside = self._within(loop, place, high)
+        w.define_dim(loop.dim, index)
         w.know(id(w.builder.node("tail", _BOOL)), inside, False, len(w.levels) - 1)
+
+    def _within(self, loop: tree.Loop, place: str, high: str) -> tuple[str, str]:
+        """The index at a place, which is that of the last step past the end, and whether the place
+        is before that.
+        """
+        w = self.writer
+        inside = w.line(f"icmp slt i64 {place}, {high}")
+        last = w.line(f"sub nsw i64 {high}, {loop.step}")
+        return w.line(f"select i1 {inside}, i64 {place}, i64 {last}"), inside
 
     def _written_out(self, loop: tree.Loop) -> None:
         w = self.writer
         low, high = self._name(loop.begin), self._name(loop.end)
         names = [name for _, name in self._first(loop.carries)]
-        around, group = w.levels[-1], w.kernel.group
-        member = w.line(f"zext i32 {w.of_thread('member')} to i64")
-        low = w.line(f"add nsw i64 {low}, {member}")
-        for step in range(-(-w.kernel.extents[loop.dim] // group)):
+        around, reach = w.levels[-1], w.kernel.group * loop.step
+        low = w.line(f"add nsw i64 {low}, {self._member(loop)}")
+        for step in range(-(-w.kernel.extents[loop.dim] // reach)):
             w.open_level(around.block)
-            kept = self._kept.get((around, loop.dim, step))
-            if kept is None:
-                self._define(loop, w.line(f"add nsw i64 {low}, {step * group}"), high)
-            else:
-                w.level_of_dim[loop.dim] = len(w.levels) - 1
-                for key, known in kept:
-                    w.know(key, known.name, known.vector, len(w.levels) - 1, known.lanes)
-            names = self._step(loop, names)
-            self._kept[around, loop.dim, step] = [(k, w.known[k]) for k in w.levels[-1].known]
+            place, inside = w.line(f"add nsw i64 {low}, {step * reach}"), ""
+            if loop.masked:
+                place, inside = self._within(loop, place, high)
+            key = around, loop.dim, step
+            known = self._kept.get(key, ())
+            names, self._kept[key] = self.wide.points(loop, place, loop.step, names, known, inside)
             w.join_level()
         self._know([c.result for c in loop.carries], loop.carries, names)

@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Final
 
 import numpy as np
 
+from functrax.backends.kernels.ir import Store
 from functrax.backends.llvm.addresses import memory_type
 from functrax.backends.llvm.nodes import Nodes
 from functrax.backends.llvm.statements import Statements, Write
@@ -24,7 +25,7 @@ from functrax.backends.llvm.writer import Writer
 from functrax.backends.loops import tree
 from functrax.backends.ptx.group_loops import GroupStatements
 from functrax.backends.ptx.group_scans import GroupScans
-from functrax.backends.ptx.wide_loops import WideLoops
+from functrax.backends.ptx.wide_loops import aligned_in
 from functrax.backends.targets import target
 from functrax.backends.targets.nvptx import WARP
 from functrax.core.prims.lowered_reductions import Reduction
@@ -252,7 +253,7 @@ class ThreadStatements(GroupStatements):
         elif loop.kind == "group":
             self._group_loop(loop)
         elif loop.kind == "wide":
-            WideLoops(self).write(loop)
+            self.wide.write(loop)
         elif loop.kind == "member":
             member = self.writer.of_thread("member")
             self.writer.define_dim(loop.dim, self.writer.line(f"zext i32 {member} to i64"))
@@ -283,15 +284,29 @@ class ThreadStatements(GroupStatements):
             self._running(running)
 
     def _if_or_turns(self, s: tree.If) -> None:
+        wide = self.wide
         if s.in_turn:
             self._in_turn(s)
+        elif s.condition.op == "tail" and all(id(x) in wide.rows for x in s.body):
+            self.write(s.body)  # written at once, and only where the tail is
         else:
-            self._if(s)
+            before = wide.aligned
+            wide.aligned = before | aligned_in(s.condition)
+            self._branch(s.condition, s.body)
+            wide.aligned = before
+            self._branch(s.condition, s.otherwise, negated=True)
+
+    def _store(self, store: Store) -> None:
+        if id(store) in self.wide.rows:
+            self.wide.put(store)
+        else:
+            self.stores.store(store)
 
     WRITTEN: ClassVar[dict[type, Write]] = {
         **Statements.WRITTEN,
         tree.If: _if_or_turns,
         tree.Loop: _shared_loop,
         tree.Running: _together_running,
+        Store: _store,
         tree.Barrier: lambda self, _: self.writer.do(_BARRIER),
     }

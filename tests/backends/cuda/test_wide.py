@@ -77,7 +77,7 @@ def test_accesses(f: Callable[[Any], Any], dtype: str, read: str, written: str) 
     assert read in kernel.assembly and written in kernel.assembly
 
 
-@pytest.mark.parametrize("name", ["transpose", "slice", "gathered rows", "complex"])
+@pytest.mark.parametrize("name", ["transpose", "slice", "backwards", "complex"])
 def test_what_is_not_contiguous_is_done_point_by_point(name: str) -> None:
     for kernel in kernels(MAPS[name], numbers((6, 32), np.float32)):
         assert "    points " not in kernel.loops

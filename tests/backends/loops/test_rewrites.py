@@ -467,6 +467,48 @@ grid d2 in 0:int64:units(3) step 1
       b1[d0] = v10
 """,
     ),
+    "neighbouring points of rows that are kept": (
+        ROWS,
+        "grid 32 0; share d1; neighbours 4 1 d1; combine 1",
+        """
+groups of 32 threads
+grid d2 in 0:int64:units(3) step 1
+  v0:bool = aligned[0]()
+  if v0
+    v1:uint32 = convert(d2)
+    v2:int64 = convert(v1)
+    bind d0 = v2
+      group d1 in 0:int64:extent(d1, 1000) step 4 masked maybe empty kept
+        carry r3: float64[1] = 0.0:float64 -> r4
+        v5:float32 = b0[1000*d0 + d1]
+        v6:float64 = convert(v5)
+        v7:float64 = select(tail, v6, 0.0:float64)
+        v8:float64 = add(r3, v7)
+        compute v8
+        next r3 = v8
+      v9:float64 = together[add<0.0:float64>; 0](r4)
+      let r10:float64 = v9
+      if first
+        v11:float32 = convert(r10)
+        b1[d0] = v11
+  else
+    v1:uint32 = convert(d2)
+    v2:int64 = convert(v1)
+    bind d0 = v2
+      group d1 in 0:int64:extent(d1, 1000) step 4 maybe empty
+        carry r3: float64[1] = 0.0:float64 -> r4
+        v5:float32 = b0[1000*d0 + d1]
+        v6:float64 = convert(v5)
+        v12:float64 = add(r3, v6)
+        compute v12
+        next r3 = v12
+      v9:float64 = together[add<0.0:float64>; 0](r4)
+      let r10:float64 = v9
+      if first
+        v11:float32 = convert(r10)
+        b1[d0] = v11
+""",
+    ),
     "points of whole accesses": (
         COPY,
         "points 4 d0; grid 1 0",

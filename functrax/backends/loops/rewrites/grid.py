@@ -11,6 +11,7 @@ import numpy as np
 
 from functrax.backends.kernels.accesses import coefficient, dims_of
 from functrax.backends.kernels.ir import Store
+from functrax.backends.loops.rewrites.points import is_wide_load, is_wide_store, parts_of
 from functrax.backends.loops.rewrites.rewrite import (
     Rewrite,
     changed,
@@ -181,13 +182,60 @@ class Keep(Rewrite):
 
     def apply(self, tree: Function) -> Function:
         """The tree whose loops over the dim are written out."""
+        return on_loops(tree, self.dim, lambda loop: [self.kept(tree, loop)])
 
-        def change(loop: Loop) -> list[Statement]:
+    def kept(self, tree: Function, loop: Loop) -> Loop:
+        """A loop, written out; threads that have fewer steps than others go along."""
+        if loop.kind != "group":
+            return loop
+        is_ragged = tree.extents[self.dim] % (tree.group * loop.step) != 0
+        return replace(in_step(tree.builder, loop) if is_ragged else loop, kept=True)
+
+
+@record
+class Neighbours(Rewrite):
+    """Threads take several neighbouring points of a group's loops over a dim in each step.
+
+    Where arrays begin at a multiple of an access, memory is accessed once for all of them;
+    elsewhere one by one, in the same order, and nothing is kept.
+
+    Args:
+      count: of points; the extent of the dim is a multiple.
+      keeps: whether what is read stays in registers.
+      dim: of the loops.
+    """
+
+    kind: ClassVar[str] = "neighbours"
+    count: int
+    keeps: bool
+    dim: int
+
+    def apply(self, tree: Function) -> Function:
+        """The tree whose units do the same in two ways."""
+        (grid,) = tree.body
+        assert type(grid) is Loop
+        buffers: set[int] = set()
+        keep = Keep(self.dim)
+
+        def wide(loop: Loop) -> list[Statement]:
             if loop.kind != "group":
                 return [loop]
-            return [replace(loop if loop.masked else in_step(tree.builder, loop), kept=True)]
+            loads, stores = parts_of(loop.body)
+            found = {x.attr[0] for x in loads if is_wide_load(x, self.dim, self.count)}
+            found -= {n for n in found if tree.operands[n].written}
+            found |= {s.buffer for s in stores if is_wide_store(s, self.dim, self.count)}
+            buffers.update(found)
+            loop = replace(loop, step=self.count)
+            return [keep.kept(tree, loop) if self.keeps else loop]
 
-        return on_loops(tree, self.dim, change)
+        def narrow(loop: Loop) -> list[Statement]:
+            return [replace(loop, step=self.count) if loop.kind == "group" else loop]
+
+        inside = replace(tree, body=grid.body)
+        fast = on_loops(inside, self.dim, wide).body
+        slow = on_loops(inside, self.dim, narrow).body
+        aligned = tree.builder.node("aligned", _BOOL, (), tuple(sorted(buffers)))
+        return replace(tree, body=(replace(grid, body=(If(aligned, fast, slow),)),))
 
 
 def in_step(b: Builder, loop: Loop) -> Loop:

@@ -10,13 +10,14 @@ from typing import ClassVar, Final
 
 import numpy as np
 
-from functrax.backends.kernels.accesses import coefficient
-from functrax.backends.kernels.ir import Store, ordered
-from functrax.backends.loops.rewrites.rewrite import Rewrite, on_loops
+from functrax.backends.kernels.accesses import coefficient, dims_of
+from functrax.backends.kernels.ir import Reduce, Store, ordered
+from functrax.backends.loops.rewrites.rewrite import Rewrite, changed, on_loops
 from functrax.backends.loops.tree import (
     Body,
     Function,
     If,
+    Let,
     Loop,
     Statement,
     index,
@@ -81,6 +82,48 @@ def loads_along(stores: Sequence[Store], d: int) -> list[Scalar]:
     """What stores need of memory at addresses that differ from point to point of a dim."""
     nodes = ordered([x for s in stores for x in s.values])
     return [x for x in nodes if x.op == "load" and coefficient(x.attr[1], d)]
+
+
+def parts_of(body: Body) -> tuple[list[Scalar], list[Store]]:
+    """The reads that a body needs, those in its conditions' bodies too, and its stores."""
+    roots: list[Scalar] = []
+    stores: list[Store] = []
+
+    def look(s: Statement) -> None:
+        if type(s) is Store:
+            stores.append(s)
+            roots.extend(s.values)
+        elif type(s) is Let or type(s) is Reduce:
+            roots.extend(s.values)
+
+    changed(body, look)
+    return [x for x in ordered(tuple(roots)) if x.op == "load"], stores
+
+
+def is_wide_load(x: Scalar, d: int, count: int) -> bool:
+    """Whether a read at so many neighbouring points of a dim can be one access: its offset and its
+    guard, if it has any, are the same for all of them.
+    """
+    if any(d in dims_of(arg) for arg in x.args) or not is_aligned_row(x.attr[1], d, count):
+        return False
+    return not x.attr[2] or is_multiple(x.args[0], count)
+
+
+def is_multiple(x: Scalar, count: int) -> bool:
+    """Whether an integer is known to be a multiple of a power of two."""
+    if x.op in ("const", "int"):
+        return int(x.attr) % count == 0
+    if x.op == "mul":
+        return any(is_multiple(arg, count) for arg in x.args)
+    if x.op in ("add", "sub", "convert"):
+        return all(arg.dtype.kind in "iu" and is_multiple(arg, count) for arg in x.args)
+    return False
+
+
+def is_wide_store(s: Store, d: int, count: int) -> bool:
+    """Whether a store at so many neighbouring points of a dim can be one access."""
+    plain = s.offset is None and s.guard is None and s.combine is None and not s.serial
+    return plain and is_aligned_row(s.address, d, count)
 
 
 def is_aligned_row(address: IndexExpr, d: int, count: int) -> bool:

@@ -1,16 +1,21 @@
-"""How many neighbouring points of a map a thread of a GPU does at once.
+"""How many neighbouring points a thread of a GPU does at once, of a map and of a row.
 
-Memory is accessed 16 bytes at a time where all that depends on the dim is contiguous along it.
+Memory is accessed 16 bytes at a time where arrays are contiguous along the dim.
 
 Start at :func:`points_at_once`.
 """
 
 from __future__ import annotations
 
-from functrax.backends.kernels.accesses import dims_of
+from functrax.backends.kernels.accesses import accesses, coefficient, dims_of
 from functrax.backends.kernels.ir import Kernel
 from functrax.backends.kernels.steps import MOST_OPERATIONS
-from functrax.backends.loops.rewrites.points import is_aligned_row, loads_along
+from functrax.backends.loops.rewrites.points import (
+    is_aligned_row,
+    is_wide_load,
+    is_wide_store,
+    loads_along,
+)
 from functrax.backends.targets import Target
 
 
@@ -20,20 +25,45 @@ def points_at_once(kernel: Kernel, target: Target) -> int:
     if d is None or kernel.inner or d != kernel.outer[-1] or kernel.points < target.busy_threads:
         return 1
     loads = loads_along(kernel.rows, d)
-    plain = all(x.attr[2:] == (False, False) for x in loads) and all(
-        s.offset is None and s.guard is None and s.combine is None for s in kernel.rows
-    )
-    places = [x.args[0] for x in kernel.nodes() if x.op == "load" and x.args]
-    if not plain or any(d in dims_of(x) for x in places):
+    if any(d in dims_of(arg) for x in kernel.nodes() if x.op == "load" for arg in x.args):
         return 1
     buffers = {x.attr[0] for x in loads}, {s.buffer for s in kernel.rows}
     dtypes = [kernel.operands[n].dtype for n in sorted(set.union(*buffers))]
     if set.intersection(*buffers) or any(x.kind == "c" for x in dtypes):
         return 1
     count = target.access_bytes // max(x.itemsize for x in dtypes)
-    addresses = [x.attr[1] for x in loads] + [s.address for s in kernel.rows]
-    if not all(is_aligned_row(x, d, count) for x in addresses):
+    wide = all(is_wide_load(x, d, count) for x in loads)
+    if not wide or not all(is_wide_store(s, d, count) for s in kernel.rows):
         return 1
     while count > 1 and count * kernel.work > MOST_OPERATIONS:
+        count //= 2
+    return count
+
+
+def neighbours_at_once(kernel: Kernel, group: int, target: Target) -> int:
+    """How many points of a row a thread of a group does in each step: 1 if rows are not contiguous,
+    or their length is no multiple of more.
+    """
+    d = kernel.inner[-1]
+    if any(s.scan is not None or s.carries for s in kernel.stages) or kernel.updated:
+        return 1
+    places = [
+        (address, kernel.operands[n].dtype.itemsize)
+        for address, n, _ in accesses(kernel)
+        if coefficient(address, d) == 1
+    ]
+    if not places:
+        return 1
+    lengths = [kernel.extents[d]]
+    if kernel.block is not None and kernel.block[0] == d:
+        lengths.append(kernel.block[1])
+    count = target.access_bytes // max(size for _, size in places)
+
+    def fits(count: int) -> bool:
+        whole = all(length % count == 0 for length in lengths)
+        wide = any(is_aligned_row(address, d, count) for address, _ in places)
+        return whole and wide and count * group <= lengths[-1]
+
+    while count > 1 and not (fits(count) and count * kernel.work <= MOST_OPERATIONS):
         count //= 2
     return count

@@ -6,13 +6,17 @@ Start at :func:`group_of_row`.
 from __future__ import annotations
 
 import math
+from collections import Counter
+from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
 
 from functrax.backends.kernels.accesses import coefficient
-from functrax.backends.kernels.ir import Kernel
+from functrax.backends.kernels.ir import Kernel, LoopStage, ordered
 from functrax.backends.targets import Target
+from functrax.core.scalars.scalar import Scalar
+from functrax.core.types import dtypes
 
 #: The largest number of 32 bits.
 MOST: Final = int(np.iinfo(np.int32).max)
@@ -23,11 +27,17 @@ def is_wide(kernel: Kernel) -> bool:
     return math.prod(kernel.extents) > MOST
 
 
-def group_of(length: int, target: Target) -> int:
-    """How many threads share a row of a length: one, a part of a warp, a warp, or a block."""
-    if length <= 4 * target.row_points * target.warp:
-        return min(1 << (-(-length // 2) - 1).bit_length(), target.warp) if length > 2 else 1
-    wanted = 1 << (length // target.row_points - 1).bit_length()
+def group_of(length: int, target: Target, least: int = 2) -> int:
+    """How many threads share a row of a length: one, a part of a warp, a warp, or a block.
+
+    Args:
+      length: of the row.
+      target: the GPU.
+      least: how many points a thread has of short rows; of long ones it has four times as many.
+    """
+    if length <= 2 * target.row_points * target.warp:
+        return min(1 << (-(-length // least) - 1).bit_length(), target.warp) if length > 2 else 1
+    wanted = 1 << (length // (4 * least) - 1).bit_length()
     return min(wanted, target.largest_group)
 
 
@@ -47,7 +57,8 @@ def group_of_row(kernel: Kernel, target: Target) -> int:
     if alone:
         return 1
     length = kernel.extents[kernel.inner[-1]]
-    group, words = group_of(length, target), _kept_words(kernel, target)
+    least = target.access_bytes // dtypes.float32.itemsize
+    group, words = group_of(length, target, least), _kept_words(kernel, target)
     if not words or keeps_rows(kernel, group, target):
         return group
     wanted = 1 << (-(-length * words // target.row_points) - 1).bit_length()
@@ -71,7 +82,16 @@ def _kept_words(kernel: Kernel, target: Target) -> int:
     if len(kernel.stages) < 2 or len(kernel.inner) != 1 or kernel.block is not None:
         return 0
     (d,) = kernel.inner
-    read = {node for node in kernel.nodes() if node.op == "load" and coefficient(node.attr[1], d)}
-    if any(kernel.operands[node.attr[0]].written for node in read):
+    stages = [ordered(tuple(_roots(stage))) for stage in kernel.stages]
+    reads = Counter(x for stage in stages for x in stage if x.op == "load")
+    again = [x for x, count in reads.items() if count > 1 and coefficient(x.attr[1], d)]
+    if any(kernel.operands[x.attr[0]].written for x in again):
         return 0
-    return sum([-(-node.dtype.itemsize // target.vector_bytes) for node in read])
+    return sum([-(-x.dtype.itemsize // target.vector_bytes) for x in again])
+
+
+def _roots(stage: LoopStage) -> Iterator[Scalar]:
+    for reduction in stage.reductions:
+        yield from reduction.values
+    for store in stage.stores:
+        yield from store.values

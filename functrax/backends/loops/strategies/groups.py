@@ -19,12 +19,12 @@ from __future__ import annotations
 from functrax.backends.kernels.ir import Kernel
 from functrax.backends.kernels.merge import merged
 from functrax.backends.loops.rewrites.combine import Combine
-from functrax.backends.loops.rewrites.grid import Grid, Keep, Share
+from functrax.backends.loops.rewrites.grid import Grid, Keep, Neighbours, Share
 from functrax.backends.loops.rewrites.points import Points
 from functrax.backends.loops.rewrites.rewrite import Rewrite
 from functrax.backends.loops.rewrites.sort_rows import SortRows
 from functrax.backends.loops.strategies import shared_tiles
-from functrax.backends.loops.strategies.group_points import points_at_once
+from functrax.backends.loops.strategies.group_points import neighbours_at_once, points_at_once
 from functrax.backends.loops.strategies.group_scans import scans_of_groups
 from functrax.backends.loops.strategies.group_scatters import owners_of, with_atomic_updates
 from functrax.backends.loops.strategies.group_sizes import group_of_row, is_wide, keeps_rows
@@ -83,7 +83,10 @@ def _threads(kernel: Kernel, group: int, target: Target) -> list[Rewrite]:
     found: list[Rewrite] = [Points(count, kernel.outer[-1])] if count > 1 else []
     found.append(Grid(group, is_wide(kernel)))
     if group > 1:
-        found.append(Share(kernel.inner[-1]))
-        if keeps_rows(kernel, group, target):
-            found.append(Keep(kernel.inner[-1]))
+        d, keeps = kernel.inner[-1], keeps_rows(kernel, group, target)
+        found.append(Share(d))
+        if (count := neighbours_at_once(kernel, group, target)) > 1:
+            found.append(Neighbours(count, keeps, d))
+        elif keeps:
+            found.append(Keep(d))
     return found

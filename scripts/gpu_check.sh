@@ -92,8 +92,8 @@ PY
 }
 
 tests() {
-  FUNCTRAX_BACKEND=cuda "$python" -m pytest -q -p no:cacheprovider --maxfail=40 \
-    --numprocesses "$($quick && echo 1 || echo 4)" "$@"
+  FUNCTRAX_BACKEND=cuda "$python" -m pytest -q -p no:cacheprovider -p no:benchmark --maxfail=40 \
+    --numprocesses "$($quick && echo 1 || nproc)" "$@"
 }
 
 export -f look tests

@@ -26,9 +26,6 @@ from functrax.backends.kernels.math.expression import (
     with_sign,
 )
 
-#: Where ``tanh`` is no polynomial any more.
-TANH_NEAR = 0.55
-
 
 def _near(op: str, x: Expr) -> Expr:
     return Expr(x.b, x.b.node(op, x.dtype, (x.s,)))
@@ -57,7 +54,7 @@ def tanh(x: Expr) -> Expr:
     a, z = abs(x), x * x
     near = muladd(x * z, expr_of("tanh_near", z), x)
     far = muladd(_near("reciprocal_near", exp(a + a) + 1), -2.0, x.like(1))
-    return where(a < TANH_NEAR, near, with_sign(far, x))
+    return where(a < 0.55, near, with_sign(far, x))
 
 
 def rsqrt(x: Expr) -> Expr:

@@ -118,7 +118,7 @@ def link_sources(app: Any, doctree: Any, name: str) -> None:
     base = os.environ.get("FUNCTRAX_REPOSITORY", "")
     for node in list(doctree.findall(nodes.reference)):
         target = node.get("refuri", "")
-        if target.startswith("../"):
+        if target.startswith("../") and not node.get("internal"):
             if base:
                 node["refuri"] = f"{base}/blob/main/{target.lstrip('./')}"
             else:

@@ -50,6 +50,12 @@ def blocks(page: str) -> Iterator[Block]:
             yield Block(found["kind"], found["code"], page.count("\n", 0, found.start("code")))
 
 
+def figures(page: str) -> list[str]:
+    """The names of the files that a page's blocks draw."""
+    code = "".join(block.code for block in blocks(page) if block.kind == "python")
+    return re.findall(r"""savefig\("(\w+\.svg)"\)""", code)
+
+
 def run_page(page: str, name: str) -> None:
     """Run the Python blocks of a page, and compare with the texts behind them."""
     namespace: dict[str, Any] = {"__name__": "__main__"}
@@ -105,7 +111,11 @@ def test_page(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
         pytest.skip("the page shows what the extension does")
     monkeypatch.chdir(tmp_path)  # a page may write files, ...
     with mock.patch.dict(os.environ):  # ... and set variables
-        run_page(path.read_text(encoding="utf-8"), path.name)
+        text = path.read_text(encoding="utf-8")
+        run_page(text, path.name)
+    for figure in figures(text):  # scripts/make_figures.py keeps them
+        assert (tmp_path / figure).exists() and f"images/{figure})" in text
+        assert (ROOT / "docs" / "images" / figure).exists()
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 import functrax
 
@@ -50,6 +53,28 @@ def test_the_reference() -> None:
 
 
 def test_every_page_is_reached() -> None:
-    listed = set((ROOT / "docs" / "index.md").read_text(encoding="utf-8").splitlines())
-    pages = {path.stem for path in (ROOT / "docs").glob("*.md")} - {"index"}
-    assert pages <= listed, sorted(pages - listed)
+    docs = ROOT / "docs"
+    listed = re.findall(r"^[\w/]+$", (docs / "index.md").read_text(encoding="utf-8"), re.MULTILINE)
+    generated = {docs / "decisions", docs / "reference", docs / "site"}  # have indices of their own
+    paths = [path for path in docs.rglob("*.md") if not generated & set(path.parents)]
+    pages = {path.relative_to(docs).with_suffix("").as_posix() for path in paths} - {"index"}
+    assert pages | {"reference/index", "decisions/index"} == set(listed)
+    assert len(listed) == len(set(listed))
+
+
+def test_links_between_folders_stay() -> None:
+    nodes = pytest.importorskip("docutils.nodes")
+    site = _module(ROOT / "docs" / "conf.py")
+    page = nodes.paragraph()
+    page += nodes.reference("", "the tests", refuri="../tests/test_site.py")
+    page += nodes.reference("", "start", refuri="../start.html", internal=True)
+    site.link_sources(None, page, "tutorials/classifier")
+    assert [type(child).__name__ for child in page.children] == ["Text", "reference"]
+
+
+def test_figures_have_pages() -> None:
+    images = ROOT / "docs" / "images"
+    pages = [*(ROOT / "docs").rglob("*.md"), ROOT / "README.md"]
+    text = "".join(path.read_text(encoding="utf-8") for path in pages)
+    shown = re.findall(r"images/([\w.]+)\)", text)
+    assert sorted(path.name for path in images.iterdir()) == sorted(set(shown))

@@ -3,17 +3,21 @@
 The ``python`` blocks of one page share a namespace.  A block of ``>>>`` examples is a doctest.  A
 ``text`` block behind a ``python`` block is what that block prints, and then the error that it
 raises, if it raises one; ``...`` in it stands for anything.  A block with ``<!-- not run -->``
-on the line before it is left out.
+on the line before it is left out.  One with ``<!-- needs NAME -->`` is a program of its own for a
+library written for JAX, and runs under ``functrax.compat`` where the library is installed.
 """
 
 from __future__ import annotations
 
 import contextlib
 import doctest
+import importlib.util
 import io
 import itertools
 import os
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,7 +26,7 @@ from unittest import mock
 import pytest
 
 from functrax.core import native
-from functrax.core.options.config import Override
+from functrax.core.options.config import Override, config
 from functrax.errors import FunctraxError
 
 ROOT = Path(__file__).parent.parent
@@ -30,24 +34,26 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 #: Pages that print what is recorded, or whose memory a view is.
 OF_THE_EXTENSION = ("eager.md", "interop.md")
 _FENCE = re.compile(
-    r"^(?P<not_run><!-- not run -->\n+)?```(?P<kind>\w+)\n(?P<code>.*?)^```$",
+    r"^(?:<!-- (?P<mark>not run|needs (?P<library>\w+)) -->\n+)?```(?P<kind>\w+)\n(?P<code>.*?)^```$",
     re.MULTILINE | re.DOTALL,
 )
 
 
 class Block(NamedTuple):
-    """A fenced block of a page, and the line before its first."""
+    """A fenced block of a page, the line before its first, and the library that it needs."""
 
     kind: str
     code: str
     line: int
+    library: str | None = None
 
 
 def blocks(page: str) -> Iterator[Block]:
     """The blocks to run, and the texts that they have to give."""
     for found in _FENCE.finditer(page):
-        if found["not_run"] is None:
-            yield Block(found["kind"], found["code"], page.count("\n", 0, found.start("code")))
+        if found["mark"] != "not run":
+            line = page.count("\n", 0, found.start("code"))
+            yield Block(found["kind"], found["code"], line, found["library"])
 
 
 def figures(page: str) -> list[str]:
@@ -57,11 +63,20 @@ def figures(page: str) -> list[str]:
 
 
 def run_page(page: str, name: str) -> None:
+    """Run a page; the dtypes that it asks for are its own."""
+    x64 = config.enable_x64
+    try:
+        run_blocks(page, name)
+    finally:
+        config.update("enable_x64", x64)
+
+
+def run_blocks(page: str, name: str) -> None:
     """Run the Python blocks of a page, and compare with the texts behind them."""
     namespace: dict[str, Any] = {"__name__": "__main__"}
     end = Block("", "", 0)
     for block, following in itertools.pairwise([*blocks(page), end]):
-        if block.kind != "python":
+        if block.kind != "python" or block.library:
             continue
         if ">>>" in block.code:
             run_examples(block, name, namespace)
@@ -116,6 +131,27 @@ def test_page(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     for figure in figures(text):  # scripts/make_figures.py keeps them
         assert (tmp_path / figure).exists() and f"images/{figure})" in text
         assert (ROOT / "docs" / "images" / figure).exists()
+
+
+def _programs() -> Iterator[Any]:
+    """The blocks that need libraries, and the texts behind them."""
+    for path in PAGES:
+        page = blocks(path.read_text(encoding="utf-8"))
+        for block, following in itertools.pairwise([*page, Block("", "", 0)]):
+            if block.library:
+                yield pytest.param(block, following, id=f"{path.name}:{block.library}")
+
+
+@pytest.mark.parametrize(("block", "following"), list(_programs()))
+def test_program_of_a_library(block: Block, following: Block, tmp_path: Path) -> None:
+    assert block.library is not None
+    if importlib.util.find_spec(block.library) is None:
+        pytest.skip(f"{block.library} is not installed")
+    command = [sys.executable, "-m", "functrax.compat", "-c", block.code]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    ran = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+    assert_says(following.code, ran.stdout, f"{block.library}:{following.line}")
 
 
 @pytest.mark.parametrize(

@@ -106,6 +106,53 @@ def test_dots_saveable_keeps_contractions_only() -> None:
     assert names(dropped).count("reduce_sum") > names(kept).count("reduce_sum")
 
 
+def shapes_kept(f: Any, x: Any) -> set[tuple[int, ...]]:
+    _, pull = functrax.vjp(f, x)
+    return {c.shape for c in functrax.make_jaxpr(pull)(jnp.ones(x.shape)).consts}
+
+
+def test_what_loops_and_calls_inside_keep_is_computed_again() -> None:
+    def loop(x: Any) -> Any:
+        return functrax.lax.scan(lambda x, _: (block(x), None), x, length=7)[0]
+
+    x = jnp.asarray(np.linspace(0.1, 0.9, 5, dtype=np.float32))
+    assert (7, 5) in shapes_kept(loop, x)
+    assert shapes_kept(functrax.checkpoint(loop), x) == {(5,)}
+    neither = policies.save_only_these_names("third")
+    assert shapes_kept(functrax.checkpoint(loop, policy=neither), x) == {(5,)}
+    first = policies.save_only_these_names("first")
+    assert (7, 5) in shapes_kept(functrax.checkpoint(loop, policy=first), x)
+    call = functrax.checkpoint(functrax.jit(block))
+    assert residual_count(call) == 1
+    wanted = functrax.grad(lambda x: jnp.sum(loop(x)))(x)
+    for g in (functrax.checkpoint(loop), functrax.jit(functrax.checkpoint(loop))):
+        found = functrax.grad(lambda x, g=g: jnp.sum(g(x)))(x)
+        np.testing.assert_allclose(found, wanted, rtol=1e-5)
+
+
+def test_parts_of_a_long_scan_keep_one_carry_each() -> None:
+    def parts(x: Any) -> Any:
+        part = functrax.checkpoint(
+            lambda x, _: functrax.lax.scan(lambda x, _: (block(x), None), x, length=7)
+        )
+        return functrax.lax.scan(part, x, length=11)[0]
+
+    program = functrax.make_jaxpr(functrax.grad(lambda x: jnp.sum(parts(x))))(jnp.ones(5))
+    stacked = {v.aval.shape for e in program.eqns for v in e.outvars}
+    assert (11, 5) in stacked and (11, 7, 5) not in stacked
+
+
+def test_effects_of_loops_inside_happen_once(capsys: pytest.CaptureFixture[str]) -> None:
+    def step(x: Any, _: Any) -> Any:
+        functrax.debug.print("step")
+        return jnp.sin(x), None
+
+    f = functrax.checkpoint(lambda x: functrax.lax.scan(step, x, length=3)[0])
+    functrax.grad(f)(0.5)
+    functrax.effects_barrier()
+    assert capsys.readouterr().out == "step\n" * 3
+
+
 def test_own_policies_see_primitives_types_and_parameters() -> None:
     seen: list[Any] = []
 

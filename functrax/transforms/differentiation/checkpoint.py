@@ -13,7 +13,7 @@ from types import SimpleNamespace
 from typing import Any, TypeAlias
 
 from functrax.core.errors.typed import ArgumentError, StaticArgumentError
-from functrax.core.ir.jaxpr import Eqn
+from functrax.core.ir.jaxpr import Eqn, all_eqns, subjaxprs
 from functrax.core.prims.reduce import reduce_sum
 from functrax.transforms.arguments.flat import check_callable
 from functrax.transforms.arguments.static_args import ArgumentRoles, Identical, Static
@@ -99,8 +99,12 @@ checkpoint_policies = SimpleNamespace(
 
 @functools.lru_cache(maxsize=256)
 def _saveable(policy: Policy) -> Saveable:
-    def saveable(eqn: Eqn) -> bool:
+    def allowed(eqn: Eqn) -> bool:
         return policy(eqn.primitive, *(x.aval for x in eqn.invars), **eqn.params)
+
+    def saveable(eqn: Eqn) -> bool:
+        """What a loop or a call keeps is stored if anything inside of it may be."""
+        return allowed(eqn) or any(allowed(e) for inner in subjaxprs(eqn) for e in all_eqns(inner))
 
     return saveable
 

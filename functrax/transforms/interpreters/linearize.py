@@ -361,7 +361,7 @@ class _Splitter:
             eqn = self.definitions.get(var) if isinstance(var, Var) else None
             if isinstance(var, Literal) or var in self.env:
                 stack.pop()
-            elif eqn is None or not eqn.primitive.pure or self.saveable(eqn):
+            elif eqn is None or eqn.primitive.has_side_effects(eqn.params) or self.saveable(eqn):
                 self._pass(stack.pop())
             else:
                 missing = [v for v in eqn.invars if type(v) is Var and v not in self.env]

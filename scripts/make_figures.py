@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import sys
 import tempfile
 from pathlib import Path
@@ -23,6 +22,11 @@ from tests.test_docs import figures, run_page  # noqa: E402
 
 #: What makes two runs give the same file, and keeps it small: text stays text.
 STYLE = {"svg.hashsalt": "functrax", "svg.fonttype": "none", "savefig.dpi": 150}
+
+
+def cleaned(svg: str) -> str:
+    """A picture without the time at which it was drawn, and without blanks at the ends of lines."""
+    return re.sub(r" +$", "", re.sub(r"<dc:date>.*?</dc:date>", "", svg), flags=re.MULTILINE)
 
 
 def main(names: list[str]) -> None:
@@ -45,8 +49,7 @@ def main(names: list[str]) -> None:
             os.chdir(ROOT)
             for name in figures(text):
                 drawn = Path(folder, name).read_text(encoding="utf-8")
-                drawn = re.sub(r"<dc:date>.*?</dc:date>", "", drawn)
-                drawn = re.sub(r" +$", "", drawn, flags=re.MULTILINE)
+                drawn = cleaned(drawn)
                 (ROOT / "docs" / "images" / name).write_text(drawn, encoding="utf-8")
                 print(f"docs/images/{name}: {len(drawn):,} bytes")
 

@@ -34,7 +34,8 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 #: Pages that print what is recorded, or whose memory a view is.
 OF_THE_EXTENSION = ("eager.md", "interop.md")
 _FENCE = re.compile(
-    r"^(?:<!-- (?P<mark>not run|needs (?P<library>\w+)) -->\n+)?```(?P<kind>\w+)\n(?P<code>.*?)^```$",
+    r"^(?:<!-- (?P<mark>not run|needs (?P<library>\w+)) -->\n+)?"
+    r"```(?P<kind>\w+)\n(?P<code>.*?)^```$",
     re.MULTILINE | re.DOTALL,
 )
 

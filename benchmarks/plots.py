@@ -201,9 +201,9 @@ ABOUT = """# Measured
 
 Times of other libraries over times of functrax, same program, same run: to the right of 1, functrax
 is faster. A black bar is the target for JAX's ratio. A row in red with ✗ misses a target, that one
-or another; these rows are listed with what they reached, and [why](../benchmarks/misses.md) is
-said elsewhere. Machines are shared, so single rows vary by a tenth between runs.
-[How rows are measured](../benchmarks/README.md).
+or another; these rows are listed with what they reached, and `benchmarks/misses.md` says why.
+Machines are shared, so single rows vary by a tenth between runs. `benchmarks/README.md` says how
+rows are measured.
 
 `python -m benchmarks.plots` makes this page of the tables in `benchmarks/RESULTS*.md`, and
 `bash scripts/benchmark.sh` measures them.

@@ -31,8 +31,8 @@ from functrax.errors import FunctraxError
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-#: Pages that print what is recorded, or whose memory a view is.
-OF_THE_EXTENSION = ("eager.md", "interop.md")
+#: Pages that print what is recorded, or say whose memory is used again.
+OF_THE_EXTENSION = ("eager.md", "interop.md", "memory.md")
 _FENCE = re.compile(
     r"^(?:<!-- (?P<mark>not run|needs (?P<library>\w+)) -->\n+)?"
     r"```(?P<kind>\w+)\n(?P<code>.*?)^```$",

@@ -18,6 +18,7 @@ from functrax.backends.llvm.addresses import memory_type
 from functrax.backends.llvm.writer import Known
 from functrax.backends.loops import tree
 from functrax.backends.loops.rewrites.points import is_wide_load, is_wide_store, parts_of
+from functrax.backends.targets import target
 from functrax.core.scalars.scalar import Scalar
 
 if TYPE_CHECKING:
@@ -106,7 +107,7 @@ class WideLoops:
         for s, pointer in zip(stores, places, strict=True):
             dtype = s.value.dtype
             value = f"{memory_type(dtype, count)} {self.rows[id(s)]}"
-            w.do(f"store {value}, ptr {pointer}, align {count * dtype.itemsize}")
+            w.do(f"store {value}, ptr {pointer}, align {_alignment(dtype, count)}")
         if label:
             w.close_branch(label, inside)
         self.rows, self._point, self._count = outer
@@ -134,7 +135,12 @@ class WideLoops:
             inside = w.operand(x.args[-1]).name
             pointer = w.line(f"select i1 {inside}, ptr {pointer}, ptr %b{buffer}")
         type_ = memory_type(a.dtype, count)
-        return w.line(f"load {type_}, ptr {pointer}, align {count * a.dtype.itemsize}")
+        return w.line(f"load {type_}, ptr {pointer}, align {_alignment(a.dtype, count)}")
+
+
+def _alignment(dtype: np.dtype[Any], count: int) -> int:
+    """Of so many elements: that of one access, which may be one of several."""
+    return min(count * dtype.itemsize, target().access_bytes)
 
 
 def aligned_in(condition: Scalar) -> frozenset[int]:

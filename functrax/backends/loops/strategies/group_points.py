@@ -31,11 +31,15 @@ def points_at_once(kernel: Kernel, target: Target) -> int:
     dtypes = [kernel.operands[n].dtype for n in sorted(set.union(*buffers))]
     if set.intersection(*buffers) or any(x.kind == "c" for x in dtypes):
         return 1
-    count = target.access_bytes // max(x.itemsize for x in dtypes)
-    wide = all(is_wide_load(x, d, count) for x in loads)
-    if not wide or not all(is_wide_store(s, d, count) for s in kernel.rows):
-        return 1
-    while count > 1 and count * kernel.work > MOST_OPERATIONS:
+    # Where a row lies that is looked up is found once for two accesses.
+    at_once = 2 if any(x.attr[2] for x in loads) else 1
+    count = at_once * target.access_bytes // max(x.itemsize for x in dtypes)
+
+    def fits(count: int) -> bool:
+        wide = all(is_wide_load(x, d, count) for x in loads)
+        return wide and all(is_wide_store(s, d, count) for s in kernel.rows)
+
+    while count > 1 and not (fits(count) and count * kernel.work <= MOST_OPERATIONS):
         count //= 2
     return count
 

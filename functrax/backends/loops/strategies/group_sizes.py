@@ -59,7 +59,9 @@ def group_of_row(kernel: Kernel, target: Target) -> int:
     length = kernel.extents[kernel.inner[-1]]
     least = target.access_bytes // dtypes.float32.itemsize
     group, words = group_of(length, target, least), _kept_words(kernel, target)
-    if not words or keeps_rows(kernel, group, target):
+    if not words:  # several blocks at once, of which some read while others put sums together
+        return min(group, target.largest_group // 2)
+    if keeps_rows(kernel, group, target):
         return group
     wanted = 1 << (-(-length * words // target.row_points) - 1).bit_length()
     return wanted if wanted <= target.largest_group else group

@@ -50,7 +50,8 @@ def staged_reads(kernel: Kernel, target: Target) -> list[Rewrite]:
         return []
     sizes = accumulate(edge * (edge + 1) * x.dtype.itemsize for x in long[best])
     count = sum(size <= target.shared_bytes for size in sizes)
-    return [StageReads(target.block, edge, count, v, best), Grid(target.block, is_wide(kernel))]
+    group = target.block // 2  # smaller blocks wait less for their barriers
+    return [StageReads(group, edge, count, v, best), Grid(group, is_wide(kernel))]
 
 
 def _steps(store: Store, d: int) -> int:

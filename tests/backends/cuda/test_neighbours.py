@@ -34,7 +34,7 @@ def test_rows(name: str, length: int) -> None:
 
 
 @pytest.mark.parametrize("length", [64, 66, 67])
-@pytest.mark.parametrize("dtype", [np.float16, np.float64, np.int8])
+@pytest.mark.parametrize("dtype", [np.float16, np.float64, np.int8, np.complex64])
 def test_dtypes(dtype: Any, length: int) -> None:
     with functrax.enable_x64():
         check(

@@ -52,16 +52,16 @@ def neighbours_at_once(kernel: Kernel, group: int, target: Target) -> int:
     if any(s.scan is not None or s.carries for s in kernel.stages) or kernel.updated:
         return 1
     places = [
-        (address, kernel.operands[n].dtype.itemsize)
+        (address, kernel.operands[n].dtype)
         for address, n, _ in accesses(kernel)
         if coefficient(address, d) == 1
     ]
-    if not places:
+    if not places or any(dtype.kind == "c" for _, dtype in places):
         return 1
     lengths = [kernel.extents[d]]
     if kernel.block is not None and kernel.block[0] == d:
         lengths.append(kernel.block[1])
-    count = target.access_bytes // max(size for _, size in places)
+    count = target.access_bytes // max(dtype.itemsize for _, dtype in places)
 
     def fits(count: int) -> bool:
         whole = all(length % count == 0 for length in lengths)

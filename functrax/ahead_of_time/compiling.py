@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from functrax.ahead_of_time.cuda.targets import gpu_named, is_gpu
 from functrax.backends.compilation.assembly import Work
 from functrax.backends.compilation.compiler import CompiledProgram, compile_program
 from functrax.backends.compilation.provenance import Members
@@ -36,7 +37,7 @@ def target_named(name: str | None) -> Target:
       ArgumentError: there is none of that name.
     """
     if name is not None:
-        return named(name)
+        return gpu_named(name) if is_gpu(name) else named(name)
     this = host()
     return replace(this, dots=frozenset(x for x in this.dots if not x.startswith("tile ")))
 
@@ -76,7 +77,7 @@ def _check(work: Work, name: str, target: Target) -> None:
             if _is_known(work.eqn):
                 continue
             why = "a function of Python"
-        elif isinstance(x, Launch) and not _is_text(x):
+        elif isinstance(x, Launch) and not (is_gpu(target.cpu) or _is_text(x)):
             why = "a function of a library that this process has loaded"
         else:
             continue

@@ -112,11 +112,11 @@ def header_text(name: str, module: ObjectModule, processors: str) -> str:
         workspace=module.workspace,
         arguments=len(arguments),
         results=len(results),
-        macros="".join(_macros(upper, x) for x in (*arguments, *results)),
+        macros="".join(macros(upper, x) for x in (*arguments, *results)),
         parameters=_parameters(arguments, results),
-        tables=_table(name, "arguments", arguments) + _table(name, "results", results),
+        tables=table(name, "arguments", arguments) + table(name, "results", results),
     )
-    return text.replace("@ARRAYS@", "\n".join(_listed(arguments, results)))
+    return text.replace("@ARRAYS@", "\n".join(listed(arguments, results)))
 
 
 def _comment(text: str) -> str:
@@ -124,7 +124,8 @@ def _comment(text: str) -> str:
     return text.replace("*/", "* /").replace("/*", "/ *")
 
 
-def _listed(arguments: Sequence[CArgument], results: Sequence[CArgument]) -> list[str]:
+def listed(arguments: Sequence[CArgument], results: Sequence[CArgument]) -> list[str]:
+    """The arguments and results, for people."""
     lines = []
     for title, some in (("takes", arguments), ("gives", results)):
         for n, x in enumerate(some):
@@ -134,7 +135,8 @@ def _listed(arguments: Sequence[CArgument], results: Sequence[CArgument]) -> lis
     return lines or [" *   nothing"]
 
 
-def _macros(upper: str, x: CArgument) -> str:
+def macros(upper: str, x: CArgument) -> str:
+    """The macros of an argument or a result."""
     name = f"{upper}_{x.name.upper()}"
     return f"#define {name}_ELEMENTS {x.elements}\n#define {name}_BYTES {x.nbytes}\n"
 
@@ -146,7 +148,7 @@ def _parameters(arguments: Sequence[CArgument], results: Sequence[CArgument]) ->
     return "\n    " + ",\n    ".join(given)
 
 
-def _table(name: str, what: str, some: Sequence[CArgument]) -> str:
+def table(name: str, what: str, some: Sequence[CArgument]) -> str:
     """The static table of the arguments or of the results."""
     if not some:
         return ""

@@ -63,7 +63,7 @@ def object_module(
       debug: whether the users' lines are in it.
     """
     program, target = compiled.program, compiled.target
-    results = _sharing(program, results, len(values))
+    results = sharing(program, results, len(values))
     lines, constants = DebugLines(name, debug), Constants()
     kernels = KernelFunctions(lines)
     driver = Driver(name, kernels, constants, target, lines_of(compiled), lines)
@@ -85,7 +85,7 @@ def object_module(
     return ObjectModule(text, *both, program.arena, flushes, constants)
 
 
-def _sharing(program: RuntimeProgram, results: Sequence[CArgument], consts: int) -> list[CArgument]:
+def sharing(program: RuntimeProgram, results: Sequence[CArgument], consts: int) -> list[CArgument]:
     """The results, with the arguments whose memory they may have."""
     shares = {j: i - consts for j, i in program.aliases}
     return [

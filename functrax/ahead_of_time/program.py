@@ -6,7 +6,7 @@ Start at :func:`aot`.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Final
 
@@ -16,6 +16,9 @@ from functrax.ahead_of_time.archive import archive
 from functrax.ahead_of_time.arguments import CArgument, checked_name, identifier, named
 from functrax.ahead_of_time.cmake import cmake_files
 from functrax.ahead_of_time.compiling import compiled_for, target_named
+from functrax.ahead_of_time.cuda.header import loader
+from functrax.ahead_of_time.cuda.module import CudaModule, cuda_module
+from functrax.ahead_of_time.cuda.targets import is_gpu
 from functrax.ahead_of_time.header import common_file, header_text
 from functrax.ahead_of_time.linking import shared_object
 from functrax.ahead_of_time.module import ObjectModule, object_module
@@ -151,9 +154,32 @@ class AheadOfTime:
         return self._others[target]
 
     @cached_property
-    def _module(self) -> ObjectModule:
+    def _any(self) -> ObjectModule | CudaModule:
         compiled = compiled_for(self._jaxpr, self._target)
-        return object_module(self.name, compiled, self._values, *self._both, self._debug)
+        made = cuda_module if is_gpu(self.target) else object_module
+        return made(self.name, compiled, self._values, *self._both, self._debug)
+
+    @property
+    def _module(self) -> ObjectModule:
+        """The code for processors."""
+        if isinstance(self._any, CudaModule):
+            raise UnavailableError(
+                "aot: a program for a GPU is C source, which has its PTX",
+                got=f"the target {self.target!r}",
+                fix="source, header and ptx; or for_target(None) for this machine's processor",
+            )
+        return self._any
+
+    @property
+    def _cuda(self) -> CudaModule:
+        """The code for a GPU."""
+        if isinstance(self._any, ObjectModule):
+            raise UnavailableError(
+                "aot: only a program for a GPU has PTX and C source",
+                got=f"the target {self.target!r}",
+                fix="for_target('sm_80')",
+            )
+        return self._any
 
     @property
     def arguments(self) -> tuple[CArgument, ...]:
@@ -163,12 +189,12 @@ class AheadOfTime:
     @property
     def results(self) -> tuple[CArgument, ...]:
         """What it gives, and of each result the argument whose memory it may have."""
-        return self._module.results
+        return self._any.results
 
     @property
     def workspace(self) -> int:
         """Bytes of memory that a call needs beside its arguments and results."""
-        return self._module.workspace
+        return self._any.workspace
 
     @property
     def program(self) -> str:
@@ -189,12 +215,24 @@ class AheadOfTime:
     @property
     def header(self) -> str:
         """The header of C."""
+        if isinstance(self._any, CudaModule):
+            return self._any.header
         return header_text(self.name, self._module, self._processors)
 
     @property
     def wrapper(self) -> str:
         """The header of C++."""
         return wrapper_text(self.name, self._module)
+
+    @property
+    def source(self) -> str:
+        """For a GPU: C source that has the kernels and drives them."""
+        return self._cuda.source
+
+    @property
+    def ptx(self) -> tuple[str, ...]:
+        """For a GPU: its modules of PTX, of the compiler's own kernels first."""
+        return self._cuda.ptx
 
     @property
     def _processors(self) -> str:
@@ -227,6 +265,8 @@ class AheadOfTime:
             )
         if target is not None and target != self.target:
             return self.for_target(target).write(folder, kind=kind)
+        if is_gpu(self.target):
+            return _written(folder, self._gpu_files(kind))
         data = self.object
         if kind == "static":
             data = archive(f"{self.name}.o", data, self.symbols)
@@ -240,14 +280,18 @@ class AheadOfTime:
             "functrax_pool.h": common_file("functrax_pool.h").encode(),
         }
         files |= {x: text.encode() for x, text in cmake_files(self.name, code, kind).items()}
-        os.makedirs(folder, exist_ok=True)
-        paths = []
-        for file, content in files.items():
-            path = os.path.join(folder, file)
-            with open(path, "wb") as out:
-                out.write(content)
-            paths.append(path)
-        return tuple(paths)
+        return _written(folder, files)
+
+    def _gpu_files(self, kind: str) -> dict[str, bytes]:
+        if kind != "object":
+            raise ArgumentError(
+                "write: a program for a GPU is C source, which the caller's compiler takes",
+                got=f"kind={kind!r}",
+                fix="leave kind= out",
+            )
+        texts = {f"{self.name}.c": self.source, f"{self.name}.h": self.header}
+        texts["functrax_cuda.h"] = loader()
+        return {file: text.encode() for file, text in texts.items()}
 
     @property
     def symbols(self) -> tuple[str, ...]:
@@ -258,3 +302,15 @@ class AheadOfTime:
     def __repr__(self) -> str:
         shown = [", ".join(f"{x.name}:{x.type_text}" for x in xs) for xs in self._both]
         return f"<{self.name}({shown[0]}) -> ({shown[1]}) for {self._processors}>"
+
+
+def _written(folder: str | os.PathLike[str], files: Mapping[str, bytes]) -> tuple[str, ...]:
+    """Write files to a folder; their paths."""
+    os.makedirs(folder, exist_ok=True)
+    paths = []
+    for file, content in files.items():
+        path = os.path.join(folder, file)
+        with open(path, "wb") as out:
+            out.write(content)
+        paths.append(path)
+    return tuple(paths)

@@ -3,8 +3,8 @@
     python -m tests.aot.gpu_check [folder]
 
 Each program is compiled for the GPU's family, built by a compiler of C, and called from four
-threads; a line says how that went, and how long a call took there and by ``jit`` in Python.  The
-exit status is that of the worst.
+threads, and where that is possible as a CUDA graph; a line says how that went, and how long a call
+took there and by ``jit`` in Python.  The exit status is that of the worst.
 """
 
 from __future__ import annotations
@@ -57,6 +57,8 @@ def matrix() -> tuple[Any, ...]:
     return (a @ a.T + np.eye(48, dtype=np.float32),)
 
 
+#: Programs in which the host decides nothing, so that a stream that is captured takes them.
+CAPTURED: Final = ("loss", "slopes", "lstm")
 #: A forward pass, a gradient, a scan, a loop whose end the host reads, and branches.
 CHECKED: Final[dict[str, tuple[Callable[..., Any], Callable[[], tuple[Any, ...]]]]] = {
     **{name: PROGRAMS[name] for name in ("loss", "slopes", "lstm")},
@@ -105,14 +107,17 @@ def checked(name: str, folder: Path, target: str, compiler: str) -> tuple[bool, 
     """Whether a program gives the bits of ``jit``, and what is to be said of it."""
     data, _ = written(name, folder, target)
     made = folder / name
-    command = build_command(name, folder, made, compiler)
+    options = ["-DCAPTURES"] if name in CAPTURED else []
+    command = build_command(name, folder, made, compiler, *options)
     for step in (command, [str(made), str(data), "4", "8", str(TIMED)]):
         done = subprocess.run(step, capture_output=True, text=True, timeout=60, check=False)
         if done.returncode:
             said = (done.stderr or done.stdout).strip()
             return False, f"{step[0]} ended with status {done.returncode}: {said}"
     calls, _, took = done.stdout.strip().partition(", ")
-    return True, f"{calls} gave the bits of jit; {took} a call, {microseconds(name):.2f} us by jit"
+    graph = ", as did a graph of one" if options else ""
+    times = f"{took} a call, {microseconds(name):.2f} us by jit"
+    return True, f"{calls} gave the bits of jit{graph}; {times}"
 
 
 def main(folder: Path) -> int:

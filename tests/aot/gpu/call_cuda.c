@@ -7,9 +7,12 @@
  * the default stream, and the context of the device in which the others open the program.  Results
  * that may lie in the memory of an argument do in every third call.  Then one thread makes TIMED
  * calls, and says how many microseconds one took.
- * HEADER is the program's header, and NAME its name.  With COUNTS, allocations are counted.
+ * With CAPTURES, a call is made in a stream that is being captured, and the graph that it became is
+ * launched twice.  HEADER is the program's header, and NAME its name.  With COUNTS, allocations are
+ * counted.
  */
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,8 +49,8 @@ void* calloc(size_t n, size_t size) { return allocations += inside, __libc_callo
 void* realloc(void* p, size_t size) { return allocations += inside, __libc_realloc(p, size); }
 #endif
 
-/* One call that failed and where; 0 if all went well. */
-static int failed;
+/* Whether anything went wrong. */
+static atomic_int failed;
 
 static int good(int error, const char* what) {
   if (error == 0) return 1;
@@ -66,6 +69,12 @@ static uint64_t number(const void* place) { return (uint64_t)(uintptr_t)place; }
 
 static void upload(void* place, const void* bytes, size_t count) {
   if (count) good(driver.cuMemcpyHtoD_v2(number(place), bytes, count), "cuMemcpyHtoD");
+}
+
+static void release(void** arguments, void** results, void* workspace) {
+  for (int n = 0; n < kArguments; ++n) driver.cuMemFree_v2(number(arguments[n]));
+  for (int n = 0; n < kResults; ++n) driver.cuMemFree_v2(number(results[n]));
+  driver.cuMemFree_v2(number(workspace));
 }
 
 /* Compare a result with what it should be. */
@@ -138,9 +147,7 @@ static void make_calls(PROGRAM* opened, int one, void* stream, unsigned char* me
         (1e6 * (double)(end.tv_sec - begin.tv_sec) + 1e-3 * (double)(end.tv_nsec - begin.tv_nsec)) /
         timed;
   }
-  for (int n = 0; n < kArguments; ++n) driver.cuMemFree_v2(number(arguments[n]));
-  for (int n = 0; n < kResults; ++n) driver.cuMemFree_v2(number(results[n]));
-  driver.cuMemFree_v2(number(workspace));
+  release(arguments, results, workspace);
 }
 
 /* A thread; the first gets a null pointer, others a program to open in a context. */
@@ -164,6 +171,48 @@ static void* work(void* other) {
   free(memory);
   return NULL;
 }
+
+#ifdef CAPTURES
+/* A function of the driver that programs do not need. */
+#define FIND(name)                                            \
+  do {                                                        \
+    found = dlsym(dlopen(FUNCTRAX_LIBCUDA, RTLD_NOW), #name); \
+    if (found == NULL && !good(500, #name)) return;           \
+    memcpy(&name, &found, sizeof found);                      \
+  } while (0)
+
+/* A call in a stream that is being captured, and two launches of the graph. */
+static void captured(unsigned char* memory) {
+  int (*cuStreamBeginCapture_v2)(void* stream, int mode);
+  int (*cuStreamEndCapture)(void* stream, void** graph);
+  int (*cuGraphInstantiateWithFlags)(void** executable, void* graph, uint64_t flags);
+  int (*cuGraphLaunch)(void* executable, void* stream);
+  void *arguments[kArguments], *results[kResults], *stream, *graph, *executable, *found, *popped;
+  FIND(cuStreamBeginCapture_v2);
+  FIND(cuStreamEndCapture);
+  FIND(cuGraphInstantiateWithFlags);
+  FIND(cuGraphLaunch);
+  if (!good(driver.cuCtxPushCurrent_v2(context), "cuCtxPushCurrent")) return;
+  void* workspace = device_room(MEMBER(NAME, _workspace_bytes)());
+  for (int n = 0; n < kArguments; ++n) arguments[n] = device_room(all_arguments[n].bytes);
+  for (int n = 0; n < kResults; ++n) results[n] = device_room(all_results[n].bytes);
+  for (int n = 0; n < kArguments; ++n) upload(arguments[n], given[n], all_arguments[n].bytes);
+  good(driver.cuCtxSynchronize(), "cuCtxSynchronize");
+  good(new_stream(&stream, 1), "cuStreamCreate");
+  if (!failed && good(cuStreamBeginCapture_v2(stream, 1), "cuStreamBeginCapture")) {
+    const int code = MEMBER(NAME, _call)(program, (const void* const*)arguments, results, NULL,
+                                         workspace, stream);
+    if (code != 0) fprintf(stderr, "captured: %s\n", MEMBER(NAME, _error_text)(code));
+    failed |= code != 0;
+    good(cuStreamEndCapture(stream, &graph), "cuStreamEndCapture");
+    if (!failed) good(cuGraphInstantiateWithFlags(&executable, graph, 0), "cuGraphInstantiate");
+    for (int n = 0; n < 2 && !failed; ++n) good(cuGraphLaunch(executable, stream), "cuGraphLaunch");
+    for (int n = 0; n < kResults && !failed; ++n) compare(n, results[n], stream, memory);
+  }
+  release(arguments, results, workspace);
+  driver.cuCtxPopCurrent_v2(&popped);
+}
+#endif
 
 static int read_all(unsigned char** places, const functrax_array* arrays, int count, FILE* file) {
   for (int n = 0; n < count; ++n) {
@@ -203,6 +252,14 @@ int main(int count, char** words) {
   }
   work(NULL);
   for (int n = 1; n < several; ++n) pthread_join(threads[n], NULL);
+#ifdef CAPTURES
+  size_t most = 1;
+  for (int n = 0; n < kResults; ++n) most += all_results[n].bytes;
+  unsigned char* memory = malloc(most);
+  if (memory == NULL) return 2;
+  captured(memory);
+  free(memory);
+#endif
   MEMBER(NAME, _close)(program);
   good(driver.cuDevicePrimaryCtxRelease_v2(device), "cuDevicePrimaryCtxRelease");
   for (int n = 0; n < kArguments; ++n) free(given[n]);

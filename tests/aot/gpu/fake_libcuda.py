@@ -118,12 +118,12 @@ class FakeLibcuda:
 
     def _finished(self, stream: int) -> int:
         with self.driver._lock:
-            try:
-                self.driver.queues.finish(stream)
-            except BaseException as error:  # a kernel's fault, which the driver keeps
-                self.driver.fault = error
-                return api.LAUNCH_FAILED
-        return self.driver._broken
+            if not self.driver._broken:
+                try:
+                    self.driver.queues.finish(stream)
+                except BaseException as error:  # of a kernel, as the simulated GPU keeps it
+                    self.driver.fault, self.driver._broken = error, api.LAUNCH_FAILED
+            return self.driver._broken
 
     def _cuStreamSynchronize(self, stream: int | None) -> int:
         return self._finished(self.driver.of_handle(stream or 0))

@@ -63,3 +63,9 @@ EXPORT(cuLaunchKernel,
   return function == NULL || gx == 0 || bx == 0 || gy * gz * by * bz != 1 || shared != 0 ||
          extra != NULL;
 }
+EXPORT(cuStreamBeginCapture_v2, (void* stream, int mode)) { return stream == NULL || mode != 1; }
+EXPORT(cuStreamEndCapture, (void* stream, void** graph)) { return *graph = stream, 0; }
+EXPORT(cuGraphInstantiateWithFlags, (void** executable, void* graph, uint64_t flags)) {
+  return *executable = graph, flags != 0;
+}
+EXPORT(cuGraphLaunch, (void* executable, void* stream)) { return executable != stream; }

@@ -30,7 +30,7 @@ from tests.aot.programs import PROGRAMS
 HERE: Final = Path(__file__).parent / "gpu"
 WARNINGS: Final = ("-std=c11", "-Wall", "-Wextra", "-Werror", "-pedantic")
 #: How many calls are timed.
-TIMED: Final = 1000
+TIMED: Final = 200
 
 
 def power(a: Any) -> Any:

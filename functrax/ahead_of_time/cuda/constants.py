@@ -13,7 +13,9 @@ from functrax.backends.executables.memory_plan import padded
 
 #: Bytes of a literal; C99 has compilers take literals of 4095.
 ROW: Final = 1024
-_CHARACTERS: Final = [chr(x) if 32 <= x < 127 and chr(x) not in '"\\?' else "" for x in range(256)]
+_CHARACTERS: Final = [
+    chr(x) if 32 <= x < 127 and chr(x) not in '"\\?' else f"\\{x:03o}" for x in range(256)
+]
 
 
 class DeviceConstants:
@@ -42,4 +44,4 @@ class DeviceConstants:
 
 def literal(data: bytes) -> str:
     """A literal of C with these bytes."""
-    return '"' + "".join([_CHARACTERS[x] or f"\\{x:03o}" for x in data]) + '"'
+    return '"' + "".join(map(_CHARACTERS.__getitem__, data)) + '"'

@@ -22,7 +22,6 @@ import numpy as np
 from functrax import compat
 from functrax.core.errors.typed import UnavailableError
 from functrax.core.ir.jaxpr import ClosedJaxpr, Jaxpr, all_eqns
-from functrax.core.options.config import state as options
 from functrax.core.pytree.operations import tree_leaves, tree_structure
 from functrax.core.records import record
 from functrax.core.tracing.trace import EVAL, state
@@ -30,6 +29,7 @@ from functrax.export.content import content_of, write_content
 from functrax.transforms.arguments.flat import flatten_args
 from functrax.transforms.staging.jit import Jitted
 from functrax.transforms.staging.traces import Traced
+from tests.export.elsewhere import keep
 
 
 @record
@@ -97,19 +97,9 @@ class _Recorder:
         except UnavailableError as error:
             self.found.refused[f"{self.name}: {jaxpr.name}"] = str(error)
             return
-        outs = [np.array(x) for x in tree_leaves(result)]
-        arrays = {f"arg{n}": plain(x) for n, x in enumerate(given)}
-        arrays |= {f"out{n}": plain(x) for n, x in enumerate(outs)}
-        arrays["x64"] = np.array(options.enable_x64)
         (self.folder / file).write_bytes(bytes(write_content(content, None)))
-        np.savez(self.folder / f"{file}.npz", **arrays)  # type: ignore[arg-type]
+        keep(self.folder / file, given, tree_leaves(result))
         self.found.kept.append(file)
-
-
-def plain(x: Any) -> np.ndarray[Any, Any]:
-    """An array that ``npz`` holds: bytes, where NumPy has no such dtype."""
-    array = np.asarray(x)
-    return array if array.dtype.kind in "biufc" else array.view(f"V{array.dtype.itemsize}")
 
 
 def found_in(folder: Path) -> dict[str, ExamplePrograms]:

@@ -8,7 +8,6 @@ arguments and results.
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from collections import Counter
@@ -18,11 +17,11 @@ from typing import Final
 
 import pytest
 
-import functrax
+from tests.export.elsewhere import loaded_elsewhere
 from tests.export.example_programs import found_in
 
 ROOT = Path(__file__).parents[2]
-#: The arguments of each example, where it has its own size without; and packages that it needs.
+#: The arguments that make examples small.
 SIZES: Final[dict[str, tuple[str, ...]]] = {
     "wgan_gp": ("--quick",),
     "ising": ("--size", "16", "--sweeps", "50"),
@@ -38,60 +37,29 @@ SIZES: Final[dict[str, tuple[str, ...]]] = {
 }
 #: Programs for JAX, by libraries that need not be there.
 LIBRARIES: Final = {"eight_schools": ("numpyro",), "neural_ode": ("optax", "diffrax", "equinox")}
-#: Those of the text of the smallest autodiff, which does not use functrax's own ``jit``.
+#: An autodiff of its own, which does not call functrax.
 _WITHOUT: Final = ("00_from_scratch",)
 #: What the run must see at least, so that it is not about nothing.
-LEAST: Final = 100
-#: Loads each file of a folder, runs it, and compares every bit.
-_LOADER: Final = """
-import glob, sys
-import numpy as np
-import functrax
-count = 0
-for path in sorted(glob.glob(sys.argv[1] + "/*.functrax")):
-    kept = np.load(path + ".npz")
-    program = functrax.load(path)
-    args = [kept[f"arg{n}"].view(a.dtype) for n, a in enumerate(program.in_avals)]
-    with functrax.enable_x64(bool(kept["x64"])):
-        found = functrax.tree.leaves(program(*args))
-    assert len(found) == sum(k.startswith("out") for k in kept), path
-    for n, x in enumerate(map(np.asarray, found)):
-        y = kept[f"out{n}"]
-        assert x.dtype.itemsize == y.dtype.itemsize and x.shape == y.shape, (path, x, y)
-        assert x.tobytes() == y.tobytes(), (path, n, x, y)
-    count += 1
-here = [m for m in sys.modules if m.startswith("tests")]
-assert not here and not any("examples" in p for p in sys.path), (here, sys.path)
-print(count)
-"""
+LEAST: Final = 60
 EXAMPLES: Final = sorted(x.stem for x in (ROOT / "examples").glob("*.py") if x.stem not in _WITHOUT)
-
-
-def _process(*command: str, folder: Path, places: list[Path]) -> str:
-    environment = {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join(map(str, places)),
-        "OPENBLAS_NUM_THREADS": "1",
-    }
-    run = subprocess.run(
-        [sys.executable, *command], capture_output=True, text=True, cwd=folder, env=environment
-    )
-    assert run.returncode == 0, (run.stdout[-2000:], run.stderr[-4000:])
-    return run.stdout
 
 
 def compared(name: str, folder: Path) -> tuple[int, dict[str, str]]:
     """How many programs of an example gave the same bits elsewhere, and what was refused."""
-    place = Path(functrax.__file__).parents[1]
     path = ROOT / "examples" / f"{name}.py"
+    how = "compat" if name in LIBRARIES else "plain"
     draws = "--out" in path.read_text(encoding="utf-8")
     words = [*SIZES.get(name, ()), *(["--out", str(folder / "drawn")] if draws else [])]
-    how = "compat" if name in LIBRARIES else "plain"
-    command = ["-m", "tests.export.example_programs", how, str(folder), str(path), *words]
-    others = [Path(x) for x in os.environ.get("PYTHONPATH", "").split(os.pathsep) if x]
-    _process(*command, folder=folder, places=[place, ROOT, *others])
+    module = "tests.export.example_programs"
+    run = subprocess.run(
+        [sys.executable, "-m", module, how, str(folder), str(path), *words],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+    )
+    assert run.returncode == 0, (run.stdout[-2000:], run.stderr[-4000:])
     found = found_in(folder)[name]
-    count = int(_process("-c", _LOADER, str(folder), folder=folder, places=[place]))
+    count = loaded_elsewhere(folder)
     assert count == len(found.kept)
     return count, found.refused
 
@@ -103,6 +71,8 @@ def test_the_smallest_example(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_every_example(tmp_path: Path) -> None:
+    for package in ("sklearn", "tqdm", "matplotlib"):
+        pytest.importorskip(package)
     counts: Counter[str] = Counter()
     for name in EXAMPLES:
         if not all(map(find_spec, LIBRARIES.get(name, ()))):

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,53 +12,16 @@ import pytest
 import functrax
 import functrax.numpy as jnp
 from functrax import export, lax, nn
+from tests.export.elsewhere import keep, loaded_elsewhere
 from tests.programs.models import PROGRAMS as MODELS
 from tests.programs.test_smoke import PROGRAMS as SMOKE
-
-#: Loads each file of a folder, runs it, and compares every bit.
-_LOADER: Final = """
-import glob, sys
-import numpy as np
-import functrax
-count = 0
-for path in sorted(glob.glob(sys.argv[1] + "/*.functrax")):
-    kept = np.load(path + ".npz")
-    args = [kept[f"arg{n}"] for n in range(sum(k.startswith("arg") for k in kept))]
-    found = functrax.tree.leaves(functrax.load(path)(*args))
-    want = [kept[f"out{n}"] for n in range(sum(k.startswith("out") for k in kept))]
-    assert len(found) == len(want), path
-    for x, y in zip(found, want):
-        x = np.asarray(x)
-        assert x.dtype.itemsize == y.dtype.itemsize and x.shape == y.shape, (path, x, y)
-        assert x.tobytes() == y.tobytes(), (path, x, y)
-    count += 1
-assert not any(m == "tests" or m.startswith("tests.") for m in sys.modules)
-print(count)
-"""
-
-
-def _plain(x: Any) -> np.ndarray[Any, Any]:
-    """An array that ``npz`` holds: bytes, where NumPy has no such dtype."""
-    array = np.asarray(x)
-    return array if array.dtype.kind in "biufc" else array.view(f"V{array.dtype.itemsize}")
 
 
 def _save(folder: Path, name: str, function: Callable[..., Any], *args: Any) -> None:
     path = folder / f"{name.replace(' ', '_')}.functrax"
     functrax.save(path, function, *args)
     outs = functrax.tree.leaves(functrax.jit(function)(*args))
-    arrays = {f"arg{n}": np.asarray(x) for n, x in enumerate(args)}
-    arrays |= {f"out{n}": _plain(x) for n, x in enumerate(outs)}
-    np.savez(f"{path}.npz", **arrays)  # type: ignore[arg-type]
-
-
-def _loaded_elsewhere(folder: Path) -> int:
-    command = [sys.executable, "-c", _LOADER, str(folder)]
-    place = str(Path(functrax.__file__).parents[1])
-    environment = {**os.environ, "PYTHONPATH": place}
-    run = subprocess.run(command, capture_output=True, text=True, cwd=folder, env=environment)
-    assert run.returncode == 0, run.stderr
-    return int(run.stdout)
+    keep(path, args, outs)
 
 
 def _is_float(total: Callable[..., Any], args: tuple[Any, ...]) -> bool:
@@ -98,14 +58,14 @@ def test_programs_and_derivatives_of_orders_1_to_3(tmp_path: Path) -> None:
         _save(tmp_path, name, function, *args)
         for order, derivative in enumerate(_derivatives(function, args), 1):
             _save(tmp_path, f"{name} {order}", derivative, *args)
-    assert _loaded_elsewhere(tmp_path) == 4 * len(programs)
+    assert loaded_elsewhere(tmp_path) == 4 * len(programs)
 
 
 def test_a_model_with_closed_over_parameters(tmp_path: Path) -> None:
     names = ["classifier", "own_derivatives"]
     for name in names:
         _save(tmp_path, name, MODELS[name])
-    assert _loaded_elsewhere(tmp_path) == len(names)
+    assert loaded_elsewhere(tmp_path) == len(names)
 
 
 @pytest.mark.slow
@@ -123,7 +83,7 @@ def test_every_program(tmp_path: Path) -> None:
         _save(tmp_path, f"model {name}", lambda model=model: functrax.tree.leaves(model()))
         count += 1
     assert count >= 180
-    assert _loaded_elsewhere(tmp_path) == count
+    assert loaded_elsewhere(tmp_path) == count
 
 
 # ---- rules of the user's own --------------------------------------------------------------------

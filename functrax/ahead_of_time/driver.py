@@ -18,9 +18,9 @@ import numpy as np
 from functrax.ahead_of_time.constants import Constants
 from functrax.ahead_of_time.debug_lines import DebugLines
 from functrax.ahead_of_time.kernel_functions import KernelFunctions
+from functrax.ahead_of_time.program_writer import Frame, LoopWriter, ProgramWriter
 from functrax.ahead_of_time.run_functions import RunFunctions
 from functrax.ahead_of_time.writer import BufferAddress, FunctionText
-from functrax.backends.executables.memory_plan import workspace
 from functrax.backends.executables.program import (
     CondInstruction,
     CopyInstruction,
@@ -34,13 +34,8 @@ from functrax.backends.executables.program import (
     WhileInstruction,
     first_carry,
 )
-from functrax.backends.executables.program_inputs import adapter
 from functrax.backends.targets import Target
 from functrax.core.errors.source import SourceLine
-
-#: Addresses of a program's slots.
-Frame = dict[int, BufferAddress]
-
 
 #: LLVM's time grows faster than a function's length, so a function has at most so many launches of
 #: the outermost program.
@@ -48,7 +43,7 @@ _LONGEST: Final = 128
 _PARAMETERS: Final = "ptr %arguments, ptr %results, ptr %workspace, ptr %threads"
 
 
-class Driver:
+class Driver(ProgramWriter):
     """Writes the function that runs a program, ``@run``, which calls its parts in order.
 
     Args:
@@ -91,7 +86,7 @@ class Driver:
             )
         )
         arena = BufferAddress("%workspace")
-        constants = [BufferAddress(self.constants.array(x)) for x in values]
+        constants = [self.constant(x) for x in values]
         frame = self.prepared(program, arena, [*constants, *inputs])
         self.inner(program, frame, arena, outputs, outermost=True)
         self._end()
@@ -122,26 +117,12 @@ class Driver:
 
     # ---- programs -------------------------------------------------------------------------------
 
-    def prepared(
-        self, program: RuntimeProgram, arena: BufferAddress, inputs: Sequence[BufferAddress]
-    ) -> Frame:
-        """The addresses of what stays where it is, and of the first inputs."""
-        frame: Frame = {}
-        for n, slot in enumerate(program.slots):
-            if slot.value is not None:
-                frame[n] = BufferAddress(self.constants.array(slot.value))
-            elif slot.offset >= 0:
-                frame[n] = arena.plus(slot.offset)
-        frame.update(zip(program.inputs, inputs))
-        return frame
+    def constant(self, value: np.ndarray[Any, Any]) -> BufferAddress:
+        return BufferAddress(self.constants.array(value))
 
-    def program(
+    def write_steps(
         self, program: RuntimeProgram, frame: Frame, arena: BufferAddress, outermost: bool
     ) -> None:
-        """Run a program whose inputs and outputs have got their addresses."""
-        for n, slot in enumerate(program.slots):
-            if slot.shares >= 0:
-                frame[n] = frame[slot.shares]
         for step in program.steps:
             if outermost and self._launched >= _LONGEST:
                 self._end()
@@ -154,28 +135,9 @@ class Driver:
             else:
                 self._instruction(run[0], program.slots, frame, arena, place)
 
-    def inner(
-        self,
-        program: RuntimeProgram,
-        frame: Frame,
-        arena: BufferAddress,
-        to: Sequence[BufferAddress],
-        outermost: bool = False,
-    ) -> None:
-        """Run a program inside an instruction; its results go to some addresses."""
-        slots = program.slots
-        for n, slot in enumerate(program.outputs):
-            if slots[slot].kind == "output" and slots[slot].number == n:
-                frame[slot] = to[n]
-        self.program(program, frame, arena, outermost)
-        for n, slot in enumerate(program.outputs):
-            self.copy(to[n], frame[slot], slots[slot].nbytes)
-
-    def copy(self, to: BufferAddress, source: BufferAddress, nbytes: int) -> None:
-        """Copy bytes, which are at another place or at the same."""
-        if to != source and nbytes:
-            places = f"ptr {self.f.at(to)}, ptr {self.f.at(source)}"
-            self.f.call(f"@copy({places}, i64 {nbytes})")
+    def write_copy(self, to: BufferAddress, source: BufferAddress, nbytes: int) -> None:
+        places = f"ptr {self.f.at(to)}, ptr {self.f.at(source)}"
+        self.f.call(f"@copy({places}, i64 {nbytes})")
 
     def _at(self, line: SourceLine | None) -> None:
         if self._mark is not None:
@@ -194,18 +156,7 @@ class Driver:
             case WhileInstruction() | ScanInstruction():
                 _Loop(self, x, slots, frame, arena.plus(place)).write()
             case HostCall():
-                self._known(x, slots, frame)
-
-    def _known(self, x: HostCall, slots: Sequence[Slot], frame: Frame) -> None:
-        """What a function of Python makes of arrays without elements and of constants."""
-        inputs, outputs = (
-            [np.empty(slots[n].shape, slots[n].dtype) for n in some]
-            for some in (x.inputs, x.outputs)
-        )
-        given = [y if (z := slots[n].value) is None else z for n, y in zip(x.inputs, inputs)]
-        adapter(x)(given, outputs)
-        for n, value in zip(x.outputs, outputs, strict=True):
-            self.copy(frame[n], BufferAddress(self.constants.array(value)), value.nbytes)
+                self.known(x, slots, frame)
 
     # ---- launches -------------------------------------------------------------------------------
 
@@ -269,8 +220,8 @@ class Driver:
         f.begin(after)
 
 
-class _Loop:
-    """A loop: where the parts of its carry are, and where they go next; see ``executor.py``."""
+class _Loop(LoopWriter):
+    """A loop as blocks."""
 
     def __init__(
         self,
@@ -280,83 +231,62 @@ class _Loop:
         frame: Frame,
         place: BufferAddress,
     ) -> None:
+        super().__init__(driver, x, slots, frame, place)
         self._d, self._f, self._x = driver, driver.f, x
         self._slots, self._frame = slots, frame
-        space = workspace(x, slots)
-        self._sizes = [slots[s].nbytes for s in x.carry]
-        self._arena = place.plus(space.arena)
-        self._cell = place.plus(max(space.cell, 0))
-        self._in_place = [second < 0 for second in space.carry]
-        self._first = [frame[s] for s in x.outputs[: len(x.carry)]]
-        self._second = [
-            a if second < 0 else place.plus(second)
-            for a, second in zip(self._first, space.carry, strict=True)
-        ]
-        self._now = [frame[s] for s in x.carry]
 
     def write(self) -> None:
         """The loop to its end."""
-        for k, in_place in enumerate(self._in_place):
-            if in_place:
-                self._move(k, self._first[k])
+        self.enter()
         if isinstance(self._x, WhileInstruction):
             self._while(self._x)
         else:
             self._scan(self._x)
-        for k, place in enumerate(self._first):
-            self._move(k, place)
-
-    def _move(self, k: int, target: BufferAddress) -> None:
-        self._d.copy(target, self._now[k], self._sizes[k])
-        self._now[k] = target
-
-    def _moving(self) -> list[int]:
-        """The parts of the carry that are at different places in turn."""
-        return [k for k, in_place in enumerate(self._in_place) if not in_place]
+        self.leave()
 
     def _while(self, x: WhileInstruction) -> None:
         f, d, frame = self._f, self._d, self._frame
-        test = d.prepared(x.cond, self._arena, [frame[s] for s in x.cond_consts])
-        body = d.prepared(x.body, self._arena, [frame[s] for s in x.body_consts])
-        moving = self._moving()
-        first = {k: f.at(self._now[k]) for k in moving}
+        test = d.prepared(x.cond, self.arena, [frame[s] for s in x.cond_consts])
+        body = d.prepared(x.body, self.arena, [frame[s] for s in x.body_consts])
+        moving = self.moving()
+        first = {k: f.at(self.now[k]) for k in moving}
         before, head, inside, after = f.block, f.label(), f.label(), f.label()
         f.go(head)
         f.begin(head)
         phis = {k: f.open_phi(first[k], before) for k in moving}
         for k, (name, _) in phis.items():
-            self._now[k] = BufferAddress(name)
-        carried = list(self._now)
-        test.update(zip(x.cond.inputs[len(x.cond_consts) :], self._now))
-        d.inner(x.cond, test, self._arena, [self._cell])
-        goes_on = f.value(f"load i8, ptr {f.at(self._cell)}")
+            self.now[k] = BufferAddress(name)
+        carried = list(self.now)
+        test.update(zip(x.cond.inputs[len(x.cond_consts) :], self.now))
+        d.inner(x.cond, test, self.arena, [self.cell])
+        goes_on = f.value(f"load i8, ptr {f.at(self.cell)}")
         more = f.value(f"icmp ne i8 {goes_on}, 0")
         f.branch(more, inside, after)
         f.begin(inside)
-        targets = list(self._first)
+        targets = list(self.first)
         for k, (name, _) in phis.items():
-            one, two = f.at(self._first[k]), f.at(self._second[k])
+            one, two = f.at(self.first[k]), f.at(self.second[k])
             same = f.value(f"icmp eq ptr {name}, {one}")
             targets[k] = BufferAddress(f.value(f"select i1 {same}, ptr {two}, ptr {one}"))
-        self._step(body, targets)
+        self.step(body, targets)
         for k, (_, number) in phis.items():
             f.close_phi(number, targets[k].base)
         f.go(head)
         f.begin(after)
-        self._now = carried
+        self.now = carried
 
     def _scan(self, x: ScanInstruction) -> None:
         """Run the body, such that the last time writes the carry to its place."""
         f, d, frame, slots, count = self._f, self._d, self._frame, self._slots, x.length
         if count == 0:
             return
-        body = d.prepared(x.body, self._arena, [frame[s] for s in x.consts])
-        moving = self._moving()
+        body = d.prepared(x.body, self.arena, [frame[s] for s in x.consts])
+        moving = self.moving()
         if count % 2:
             for k in moving:
                 self._leave_first(k)
-        ends = [self._first, self._second] if count % 2 else [self._second, self._first]
-        starts = [{k: f.at(some[k]) for k in moving} for some in (self._now, *ends)]
+        ends = [self.first, self.second] if count % 2 else [self.second, self.first]
+        starts = [{k: f.at(some[k]) for k in moving} for some in (self.now, *ends)]
         before, head, after = f.block, f.label(), f.label()
         f.go(head)
         f.begin(head)
@@ -364,9 +294,9 @@ class _Loop:
         now, following, other = (
             {k: f.open_phi(value, before) for k, value in some.items()} for some in starts
         )
-        targets = list(self._first)
+        targets = list(self.first)
         for k in moving:
-            self._now[k], targets[k] = BufferAddress(now[k][0]), BufferAddress(following[k][0])
+            self.now[k], targets[k] = BufferAddress(now[k][0]), BufferAddress(following[k][0])
         element = f.value(f"sub i64 {count - 1}, {t}") if x.reverse else t
         rows = []
         for s in (*x.xs, *x.outputs[len(x.carry) :]):
@@ -374,7 +304,7 @@ class _Loop:
             place = f.value(f"mul i64 {element}, {size}")
             rows.append(BufferAddress(f.offset(f.at(frame[s]), place)) if size else frame[s])
         body.update(zip(x.body.inputs[first_carry(x) + len(x.carry) :], rows))
-        self._step(body, [*targets, *rows[len(x.xs) :]])
+        self.step(body, [*targets, *rows[len(x.xs) :]])
         next_ = f.value(f"add i64 {t}, 1")
         more = f.value(f"icmp slt i64 {next_}, {count}")
         f.close_phi(counted, next_)
@@ -387,15 +317,9 @@ class _Loop:
 
     def _leave_first(self, k: int) -> None:
         """A part of the carry leaves the place of its result, which the first round writes."""
-        f, source = self._f, f"ptr {self._f.at(self._now[k])}"
-        second = f"ptr {f.at(self._second[k])}"
-        same = f.value(f"icmp eq {source}, {f.at(self._first[k])}")
+        f, source = self._f, f"ptr {self._f.at(self.now[k])}"
+        second = f"ptr {f.at(self.second[k])}"
+        same = f.value(f"icmp eq {source}, {f.at(self.first[k])}")
         with f.when(same):
-            self._d.copy(self._second[k], self._now[k], self._sizes[k])
-        self._now[k] = BufferAddress(f.value(f"select i1 {same}, {second}, {source}"))
-
-    def _step(self, inside: Frame, targets: list[BufferAddress]) -> None:
-        body, begin = self._x.body, first_carry(self._x)
-        inside.update(zip(body.inputs[begin:], self._now))
-        self._d.inner(body, inside, self._arena, targets)
-        self._now = targets[: len(self._now)]
+            self._d.copy(self.second[k], self.now[k], self.sizes[k])
+        self.now[k] = BufferAddress(f.value(f"select i1 {same}, {second}, {source}"))

@@ -112,11 +112,11 @@ def header_text(name: str, module: ObjectModule, processors: str) -> str:
         workspace=module.workspace,
         arguments=len(arguments),
         results=len(results),
-        macros="".join(macros(upper, x) for x in (*arguments, *results)),
+        macros="".join(_macros(upper, x) for x in (*arguments, *results)),
         parameters=_parameters(arguments, results),
-        tables=table(name, "arguments", arguments) + table(name, "results", results),
+        tables=_table(name, "arguments", arguments) + _table(name, "results", results),
     )
-    return text.replace("@ARRAYS@", "\n".join(listed(arguments, results)))
+    return text.replace("@ARRAYS@", "\n".join(_listed(arguments, results)))
 
 
 def _comment(text: str) -> str:
@@ -124,8 +124,7 @@ def _comment(text: str) -> str:
     return text.replace("*/", "* /").replace("/*", "/ *")
 
 
-def listed(arguments: Sequence[CArgument], results: Sequence[CArgument]) -> list[str]:
-    """The arguments and results, for people."""
+def _listed(arguments: Sequence[CArgument], results: Sequence[CArgument]) -> list[str]:
     lines = []
     for title, some in (("takes", arguments), ("gives", results)):
         for n, x in enumerate(some):
@@ -135,8 +134,7 @@ def listed(arguments: Sequence[CArgument], results: Sequence[CArgument]) -> list
     return lines or [" *   nothing"]
 
 
-def macros(upper: str, x: CArgument) -> str:
-    """The macros of an argument or a result."""
+def _macros(upper: str, x: CArgument) -> str:
     name = f"{upper}_{x.name.upper()}"
     return f"#define {name}_ELEMENTS {x.elements}\n#define {name}_BYTES {x.nbytes}\n"
 
@@ -148,7 +146,7 @@ def _parameters(arguments: Sequence[CArgument], results: Sequence[CArgument]) ->
     return "\n    " + ",\n    ".join(given)
 
 
-def table(name: str, what: str, some: Sequence[CArgument]) -> str:
+def _table(name: str, what: str, some: Sequence[CArgument]) -> str:
     """The static table of the arguments or of the results."""
     if not some:
         return ""
@@ -172,3 +170,20 @@ def _quoted(text: str) -> str:
         chr(x) if 32 <= x < 127 and chr(x) not in '"\\?' else f"\\{x:03o}" for x in text.encode()
     )
     return f'"{plain}"'
+
+
+def array_texts(
+    name: str, arguments: Sequence[CArgument], results: Sequence[CArgument]
+) -> dict[str, str]:
+    """What any header says of a program's arrays: to people, as macros, and as tables.
+
+    Args:
+      name: of the program.
+      arguments: what it takes.
+      results: what it gives.
+    """
+    return {
+        "arrays": "\n".join(_listed(arguments, results)),
+        "macros": "".join(_macros(name.upper(), x) for x in (*arguments, *results)),
+        "tables": _table(name, "arguments", arguments) + _table(name, "results", results),
+    }

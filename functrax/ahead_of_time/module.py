@@ -63,7 +63,7 @@ def object_module(
       debug: whether the users' lines are in it.
     """
     program, target = compiled.program, compiled.target
-    results = sharing(program, results, len(values))
+    results = sharing([program], results, len(values))
     lines, constants = DebugLines(name, debug), Constants()
     kernels = KernelFunctions(lines)
     driver = Driver(name, kernels, constants, target, lines_of(compiled), lines)
@@ -85,9 +85,12 @@ def object_module(
     return ObjectModule(text, *both, program.arena, flushes, constants)
 
 
-def sharing(program: RuntimeProgram, results: Sequence[CArgument], consts: int) -> list[CArgument]:
-    """The results, with the arguments whose memory they may have."""
-    shares = {j: i - consts for j, i in program.aliases}
+def sharing(
+    programs: Sequence[RuntimeProgram], results: Sequence[CArgument], consts: int
+) -> list[CArgument]:
+    """The results, with the arguments whose memory they may have, whichever program runs."""
+    pairs = set.intersection(*[set(program.aliases) for program in programs])
+    shares = {j: i - consts for j, i in pairs}
     return [
         CArgument(x.name, x.path, x.shape, x.dtype, max(shares.get(n, -1), -1))
         for n, x in enumerate(results)

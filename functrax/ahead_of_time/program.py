@@ -154,32 +154,26 @@ class AheadOfTime:
         return self._others[target]
 
     @cached_property
-    def _any(self) -> ObjectModule | CudaModule:
-        compiled = compiled_for(self._jaxpr, self._target)
-        made = cuda_module if is_gpu(self.target) else object_module
-        return made(self.name, compiled, self._values, *self._both, self._debug)
-
-    @property
     def _module(self) -> ObjectModule:
-        """The code for processors."""
-        if isinstance(self._any, CudaModule):
-            raise UnavailableError(
-                "aot: a program for a GPU is C source, which has its PTX",
-                got=f"the target {self.target!r}",
-                fix="source, header and ptx; or for_target(None) for this machine's processor",
-            )
-        return self._any
+        self._need(gpu=False)
+        compiled = compiled_for(self._jaxpr, self._target)
+        return object_module(self.name, compiled, self._values, *self._both, self._debug)
 
-    @property
+    @cached_property
     def _cuda(self) -> CudaModule:
-        """The code for a GPU."""
-        if isinstance(self._any, ObjectModule):
+        self._need(gpu=True)
+        compiled = compiled_for(self._jaxpr, self._target)
+        return cuda_module(self.name, compiled, self._values, *self._both, self._debug)
+
+    def _need(self, *, gpu: bool) -> None:
+        """Refuse what only programs for the other kind of target have."""
+        if gpu != is_gpu(self.target):
+            has = ("an object file and LLVM IR", "C source, which has its PTX")
             raise UnavailableError(
-                "aot: only a program for a GPU has PTX and C source",
-                got=f"the target {self.target!r}",
-                fix="for_target('sm_80')",
+                f"aot: a program for {self._processors} is {has[not gpu]}",
+                got=f"target={self.target!r}",
+                fix="for_target('sm_80')" if gpu else "source, header and ptx; or for_target(None)",
             )
-        return self._any
 
     @property
     def arguments(self) -> tuple[CArgument, ...]:
@@ -189,12 +183,12 @@ class AheadOfTime:
     @property
     def results(self) -> tuple[CArgument, ...]:
         """What it gives, and of each result the argument whose memory it may have."""
-        return self._any.results
+        return (self._cuda if is_gpu(self.target) else self._module).results
 
     @property
     def workspace(self) -> int:
         """Bytes of memory that a call needs beside its arguments and results."""
-        return self._any.workspace
+        return (self._cuda if is_gpu(self.target) else self._module).workspace
 
     @property
     def program(self) -> str:
@@ -215,8 +209,8 @@ class AheadOfTime:
     @property
     def header(self) -> str:
         """The header of C."""
-        if isinstance(self._any, CudaModule):
-            return self._any.header
+        if is_gpu(self.target):
+            return self._cuda.header
         return header_text(self.name, self._module, self._processors)
 
     @property

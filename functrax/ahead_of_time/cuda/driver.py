@@ -19,8 +19,8 @@ import numpy as np
 from functrax.ahead_of_time.cuda.constants import DeviceConstants
 from functrax.ahead_of_time.cuda.kernels import DeviceKernels
 from functrax.ahead_of_time.cuda.writer import CText, comment, shown
+from functrax.ahead_of_time.program_writer import Frame, LoopWriter, ProgramWriter
 from functrax.ahead_of_time.writer import BufferAddress
-from functrax.backends.executables.memory_plan import workspace
 from functrax.backends.executables.program import (
     CondInstruction,
     CopyInstruction,
@@ -34,18 +34,14 @@ from functrax.backends.executables.program import (
     WhileInstruction,
     first_carry,
 )
-from functrax.backends.executables.program_inputs import adapter
 from functrax.core.errors.source import SourceLine
-
-#: Addresses of a program's slots.
-Frame = dict[int, BufferAddress]
 
 #: Compilers of C take longer than in proportion for a long function, so one has at most so many
 #: instructions of the outermost program.
 _LONGEST: Final = 128
 
 
-class CudaDriver:
+class CudaDriver(ProgramWriter):
     """Writes the function that runs a program, ``functrax_run``, which calls its parts in order.
 
     Args:
@@ -100,51 +96,21 @@ class CudaDriver:
     # ---- programs -------------------------------------------------------------------------------
 
     def constant(self, value: np.ndarray[Any, Any]) -> BufferAddress:
-        """Where a constant is."""
         return BufferAddress("c->constants", self._constants.place(value))
 
-    def prepared(
-        self, program: RuntimeProgram, arena: BufferAddress, inputs: Sequence[BufferAddress]
-    ) -> Frame:
-        """The addresses of what stays where it is, and of the first inputs."""
-        frame: Frame = {}
-        for n, slot in enumerate(program.slots):
-            if slot.value is not None:
-                frame[n] = self.constant(slot.value)
-            elif slot.offset >= 0:
-                frame[n] = arena.plus(slot.offset)
-        frame.update(zip(program.inputs, inputs))
-        return frame
-
-    def inner(
-        self,
-        program: RuntimeProgram,
-        frame: Frame,
-        arena: BufferAddress,
-        to: Sequence[BufferAddress],
-        outermost: bool = False,
+    def write_steps(
+        self, program: RuntimeProgram, frame: Frame, arena: BufferAddress, outermost: bool
     ) -> None:
-        """Run a program whose inputs have got their addresses; its results go to some addresses."""
-        slots = program.slots
-        for n, slot in enumerate(program.outputs):
-            if slots[slot].kind == "output" and slots[slot].number == n:
-                frame[slot] = to[n]
-        for n, slot_ in enumerate(slots):
-            if slot_.shares >= 0:
-                frame[n] = frame[slot_.shares]
         for n, x in enumerate(program.instructions):
             if outermost and self._written >= _LONGEST:
                 self._end()
                 self._begin()
             self._written += 1
-            self._instruction(x, slots, frame, arena.plus(max(program.workspaces[n], 0)))
-        for n, slot in enumerate(program.outputs):
-            self.copy(to[n], frame[slot], slots[slot].nbytes)
+            place = max(program.workspaces[n], 0)
+            self._instruction(x, program.slots, frame, arena.plus(place))
 
-    def copy(self, to: BufferAddress, source: BufferAddress, nbytes: int) -> None:
-        """Copy bytes, which are at another place or at the same."""
-        if to != source and nbytes:
-            self.f.line(f"functrax_cuda_copy(c, {shown(to)}, {shown(source)}, {nbytes}u);")
+    def write_copy(self, to: BufferAddress, source: BufferAddress, nbytes: int) -> None:
+        self.f.line(f"functrax_cuda_copy(c, {shown(to)}, {shown(source)}, {nbytes}u);")
 
     def _instruction(
         self, x: Instruction, slots: Sequence[Slot], frame: Frame, place: BufferAddress
@@ -163,18 +129,7 @@ class CudaDriver:
             case WhileInstruction() | ScanInstruction():
                 _CLoop(self, x, slots, frame, place).write()
             case HostCall():
-                self._known(x, slots, frame)
-
-    def _known(self, x: HostCall, slots: Sequence[Slot], frame: Frame) -> None:
-        """What a function of Python makes of arrays without elements and of constants."""
-        inputs, outputs = (
-            [np.empty(slots[n].shape, slots[n].dtype) for n in some]
-            for some in (x.inputs, x.outputs)
-        )
-        given = [y if (z := slots[n].value) is None else z for n, y in zip(x.inputs, inputs)]
-        adapter(x)(given, outputs)
-        for n, value in zip(x.outputs, outputs, strict=True):
-            self.copy(frame[n], self.constant(value), value.nbytes)
+                self.known(x, slots, frame)
 
     def _launch(self, x: Launch, frame: Frame) -> None:
         if not x.units:
@@ -208,8 +163,8 @@ class CudaDriver:
                     f.line("break;")
 
 
-class _CLoop:
-    """A loop: where the parts of its carry are, and where they go next; see ``executor.py``."""
+class _CLoop(LoopWriter):
+    """A loop of C."""
 
     def __init__(
         self,
@@ -219,37 +174,20 @@ class _CLoop:
         frame: Frame,
         place: BufferAddress,
     ) -> None:
+        super().__init__(driver, x, slots, frame, place)
         self._d, self._f, self._x = driver, driver.f, x
         self._slots, self._frame = slots, frame
-        space = workspace(x, slots)
-        self._sizes = [slots[s].nbytes for s in x.carry]
-        self._arena = place.plus(space.arena)
-        self._cell = place.plus(max(space.cell, 0))
-        self._first = [frame[s] for s in x.outputs[: len(x.carry)]]
-        self._second = [
-            a if second < 0 else place.plus(second)
-            for a, second in zip(self._first, space.carry, strict=True)
-        ]
-        self._now = [frame[s] for s in x.carry]
-        #: The parts of the carry that are at different places in turn.
-        self._moving = [k for k, second in enumerate(space.carry) if second >= 0 and self._sizes[k]]
+        self._varying = [k for k in self.moving() if self.sizes[k]]
 
     def write(self) -> None:
         """The loop to its end."""
-        for k, place in enumerate(self._first):
-            if k not in self._moving:
-                self._move(k, place)
+        self.enter()
         with self._f.block(""):
             if isinstance(self._x, WhileInstruction):
                 self._while(self._x)
             else:
                 self._scan(self._x)
-            for k, place in enumerate(self._first):
-                self._move(k, place)
-
-    def _move(self, k: int, target: BufferAddress) -> None:
-        self._d.copy(target, self._now[k], self._sizes[k])
-        self._now[k] = target
+            self.leave()
 
     def _variable(self, name: str, value: str) -> BufferAddress:
         variable = self._f.fresh(name)
@@ -258,36 +196,39 @@ class _CLoop:
 
     def _while(self, x: WhileInstruction) -> None:
         f, d, frame = self._f, self._d, self._frame
-        for k in self._moving:
-            self._now[k] = self._variable("now", shown(self._now[k]))
+        for k in self._varying:
+            self.now[k] = self._variable("now", shown(self.now[k]))
         with f.block("for (;;)"):
-            test = d.prepared(x.cond, self._arena, [frame[s] for s in x.cond_consts])
-            test.update(zip(x.cond.inputs[len(x.cond_consts) :], self._now))
-            d.inner(x.cond, test, self._arena, [self._cell])
+            test = d.prepared(x.cond, self.arena, [frame[s] for s in x.cond_consts])
+            test.update(zip(x.cond.inputs[len(x.cond_consts) :], self.now))
+            d.inner(x.cond, test, self.arena, [self.cell])
             goes_on = f.fresh("goes_on")
             f.line(f"uint8_t {goes_on} = 0;")
-            f.line(f"functrax_cuda_read(c, &{goes_on}, {shown(self._cell)}, 1u);")
+            f.line(f"functrax_cuda_read(c, &{goes_on}, {shown(self.cell)}, 1u);")
             f.line(f"if (!{goes_on}) break;")
-            targets = list(self._first)
-            for k in self._moving:
-                one, two = shown(self._first[k]), shown(self._second[k])
-                targets[k] = self._variable("next", f"{self._now[k].base} == {one} ? {two} : {one}")
-            self._step([frame[s] for s in x.body_consts], targets, [])
-            for k in self._moving:
-                f.line(f"{self._now[k].base} = {targets[k].base};")
+            targets = list(self.first)
+            for k in self._varying:
+                one, two = shown(self.first[k]), shown(self.second[k])
+                targets[k] = self._variable("next", f"{self.now[k].base} == {one} ? {two} : {one}")
+            body = d.prepared(x.body, self.arena, [frame[s] for s in x.body_consts])
+            now = self.now
+            self.step(body, targets)
+            self.now = now
+            for k in self._varying:
+                f.line(f"{now[k].base} = {targets[k].base};")
 
     def _scan(self, x: ScanInstruction) -> None:
         """Run the body, such that the last time writes the carry to its place."""
         f, frame, slots, count = self._f, self._frame, self._slots, x.length
         if count == 0:
             return
-        targets, others = list(self._first), list(self._first)
-        for k in self._moving:
-            now = self._now[k] = self._variable("now", shown(self._now[k]))
-            ends = self._first[k], self._second[k]
+        targets, others = list(self.first), list(self.first)
+        for k in self._varying:
+            now = self.now[k] = self._variable("now", shown(self.now[k]))
+            ends = self.first[k], self.second[k]
             if count % 2:  # the first round writes the place of the result
                 with f.block(f"if ({now.base} == {shown(ends[0])})"):
-                    self._d.copy(ends[1], now, self._sizes[k])
+                    self._d.copy(ends[1], now, self.sizes[k])
                     f.line(f"{now.base} = {shown(ends[1])};")
             one, two = ends if count % 2 else ends[::-1]
             targets[k] = self._variable("next", shown(one))
@@ -304,23 +245,13 @@ class _CLoop:
                     if size
                     else start
                 )
-            self._step([frame[s] for s in x.consts], targets, rows)
-            for k in self._moving:
-                now_, next_, other = self._now[k].base, targets[k].base, others[k].base
-                f.line(f"{now_} = {next_};")
+            body = self._d.prepared(x.body, self.arena, [frame[s] for s in x.consts])
+            body.update(zip(x.body.inputs[first_carry(x) + len(x.carry) :], rows))
+            places = self.now
+            self.step(body, [*targets, *rows[len(x.xs) :]])
+            self.now = places
+            for k in self._varying:
+                here, next_, other = places[k].base, targets[k].base, others[k].base
+                f.line(f"{here} = {next_};")
                 f.line(f"{next_} = {other};")
-                f.line(f"{other} = {now_};")
-
-    def _step(
-        self,
-        consts: list[BufferAddress],
-        targets: list[BufferAddress],
-        rows: list[BufferAddress],
-    ) -> None:
-        """A round: ``rows`` are elements of what is scanned, then of the stacked results."""
-        x, body = self._x, self._x.body
-        inside = self._d.prepared(body, self._arena, consts)
-        given = [*self._now, *rows]
-        inside.update(zip(body.inputs[first_carry(x) :], given))
-        scanned = len(body.inputs) - first_carry(x) - len(x.carry)
-        self._d.inner(body, inside, self._arena, [*targets, *rows[scanned:]])
+                f.line(f"{other} = {here};")

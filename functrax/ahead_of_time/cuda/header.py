@@ -11,7 +11,7 @@ from typing import Final
 
 from functrax.ahead_of_time.arguments import CArgument
 from functrax.ahead_of_time.cuda.constants import ROW
-from functrax.ahead_of_time.header import common_file, listed, macros, table
+from functrax.ahead_of_time.header import array_texts, common_file
 from functrax.backends.executables.program import (
     CondInstruction,
     RuntimeProgram,
@@ -164,7 +164,7 @@ def cuda_header(
     return _HEADER.format(
         name=name,
         processors=processors,
-        arrays="\n".join(listed(arguments, results)),
+        **array_texts(name, arguments, results),
         subnormals="count as zero" if program.flushes else "are computed with",
         guard=f"FUNCTRAX_PROGRAM_{name}_H",
         common=common_file("functrax_call.h"),
@@ -173,10 +173,8 @@ def cuda_header(
         workspace=program.arena,
         arguments=len(arguments),
         results=len(results),
-        macros="".join(macros(upper, x) for x in (*arguments, *results)),
         waits=_WAITS if reads_flags(program) else _GOES_ON,
         parameters=typed_parameters(name, arguments, results)[0],
-        tables=table(name, "arguments", arguments) + table(name, "results", results),
     )
 
 

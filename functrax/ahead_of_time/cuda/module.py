@@ -29,7 +29,9 @@ from functrax.ahead_of_time.entry import ERRORS
 from functrax.ahead_of_time.module import description, sharing
 from functrax.backends.compilation.compiler import CompiledProgram
 from functrax.backends.executables.memory_plan import ALIGNMENT
+from functrax.core.errors.typed import UnavailableError
 from functrax.core.records import record
+from functrax.core.types.symbolic_sizes import is_symbolic_dim
 
 _SOURCE: Final = """\
 /* {name}: a program that functrax compiled, for {processors}.
@@ -153,9 +155,13 @@ def cuda_module(
       arguments: the other inputs.
       results: the results.
       debug: whether the users' lines are in it.
+
+    Raises:
+      UnavailableError: sizes have names instead of values.
     """
+    _check_sizes((*arguments, *results))
     program, target = compiled.program, compiled.target
-    results = sharing(program, results, len(values))
+    results = sharing([program], results, len(values))
     kernels, constants = DeviceKernels(), DeviceConstants()
     driver = CudaDriver(kernels, constants, lines_of(compiled) if debug else {})
     driver.whole(program, values)
@@ -199,6 +205,16 @@ def cuda_module(
     )
     header = cuda_header(name, target.cpu, arguments, results, program)
     return CudaModule(source, modules, header, tuple(arguments), tuple(results), program.arena)
+
+
+def _check_sizes(arrays: Sequence[CArgument]) -> None:
+    sizes = {str(n) for x in arrays for n in x.shape if is_symbolic_dim(n)}
+    if sizes:
+        raise UnavailableError(
+            "aot: code for a GPU is made for certain sizes, and some have names",
+            got=", ".join(sorted(sizes)),
+            fix="a ShapeDtypeStruct with a number for each size",
+        )
 
 
 def _masks(alignments: Sequence[int]) -> str:

@@ -86,6 +86,13 @@ def test_what_the_host_computes_is_refused_by_name(function: Any, name: str) -> 
         functrax.aot(function, X, name="refused", target="sm_80").source  # noqa: B018
 
 
+def test_sizes_with_names_are_refused() -> None:
+    (n,) = functrax.export.symbolic_shape("n")
+    spec = functrax.ShapeDtypeStruct((n, 3), jnp.float32)
+    with pytest.raises(UnavailableError, match="certain sizes"):
+        functrax.aot(jnp.sin, spec, name="wave", target="sm_80").source  # noqa: B018
+
+
 def test_sorts_are_kernels() -> None:
     assert functrax.aot(jnp.sort, X, name="ordered", target="sm_80").ptx
 

@@ -35,6 +35,8 @@ SIZES: Final[dict[str, tuple[str, ...]]] = {
     "neural_ode": ("--steps", "30"),
     "eight_schools": ("--samples", "50"),
 }
+#: What examples load data with, and draw.
+PACKAGES: Final = ("sklearn", "tqdm", "matplotlib")
 #: Programs for JAX, by libraries that need not be there.
 LIBRARIES: Final = {"eight_schools": ("numpyro",), "neural_ode": ("optax", "diffrax", "equinox")}
 #: An autodiff of its own, which does not call functrax.
@@ -70,9 +72,8 @@ def test_the_smallest_example(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.skipif(not all(map(find_spec, PACKAGES)), reason="pip install functrax[test]")
 def test_every_example(tmp_path: Path) -> None:
-    for package in ("sklearn", "tqdm", "matplotlib"):
-        pytest.importorskip(package)
     counts: Counter[str] = Counter()
     for name in EXAMPLES:
         if not all(map(find_spec, LIBRARIES.get(name, ()))):

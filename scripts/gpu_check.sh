@@ -112,6 +112,8 @@ if [ $status -eq 0 ]; then
   step "Tests on the device: ${suite[*]}" $suite_limit bash -c 'tests "$@"' tests "${suite[@]}"
   [ ${#more[@]} -eq 0 ] ||
     step "More tests: ${more[*]}" $more_limit bash -c 'tests "$@"' tests "${more[@]}"
+  [ "${FUNCTRAX_CUDA_DRIVER:-libcuda}" != libcuda ] ||
+    step "Programs in C" 60 "$python" -m tests.aot.gpu_check
   step "Benchmarks" $benchmark_limit "$python" -m benchmarks.gpu $($quick && echo --quick)
 fi
 echo "written: $report" >&2

@@ -10,6 +10,7 @@ import re
 from functrax.backends.targets import Target
 from functrax.backends.targets.nvptx import CAPABILITIES, target_of
 from functrax.core.errors.typed import ArgumentError
+from functrax.core.options.config import state as options
 
 
 def is_gpu(name: str | None) -> bool:
@@ -30,4 +31,4 @@ def gpu_named(name: str) -> Target:
             got=repr(name),
             fix=f"the newest that is not newer, of {', '.join(f'sm_{x}' for x in CAPABILITIES)}",
         )
-    return target_of(int(found[1]))
+    return target_of(int(found[1]), options.strict)

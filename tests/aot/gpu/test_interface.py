@@ -12,6 +12,7 @@ import pytest
 
 import functrax
 import functrax.numpy as jnp
+from functrax.core.options.config import Override
 from functrax.errors import ArgumentError, UnavailableError
 from tests.aot.building import STRICT, need, run
 from tests.aot.gpu.fake_libcuda import HERE, FakeLibcuda
@@ -59,6 +60,15 @@ def test_targets() -> None:
     for wrong in ("sm_70", "sm_81", "sm_90a", "sm_"):
         with pytest.raises(ArgumentError, match=r"sm_75, sm_80(.|\n)*sm_120"):
             functrax.aot(jnp.sin, X, name="wave", target=wrong)
+
+
+def test_strict_mode_is_that_of_jit() -> None:
+    found = []
+    for strict in (False, True):
+        with Override("strict", strict):
+            (text,) = functrax.aot(jnp.exp, X, name="power", target="sm_80").ptx
+        found.append("ex2.approx" in text)
+    assert found == [True, False]
 
 
 def test_kinds_of_files(tmp_path: Path) -> None:

@@ -23,26 +23,45 @@ from functrax.explanation.tables import quantity, size, times
 _CHARACTER, _LINE, _PAD = 6.7, 15.0, 8.0  # of 11 px type
 _MOST_EQNS, _MOST_CHARACTERS, _MOST_VALUES, _MARGIN = 8, 52, 4, 14.0
 _LABEL_LINE = 13.0
-_STYLE: Final = (
-    "text{font:11px ui-monospace,Menlo,Consolas,monospace;fill:#1b1f24}"
-    ".behind{fill:#ffffff;fill-opacity:.8}"
-    ".head{font-weight:bold}.small{fill:#57606a}.why{fill:#b42318}"
-    ".kernel{fill:#e8f1fd;stroke:#3b6fb6}.call{fill:#fdf3e1;stroke:#b6803b;stroke-dasharray:5 3}"
-    ".value{fill:#f3f4f6;stroke:#8b949e}.edge{fill:none;stroke:#57606a}"
-    ".apart{fill:none;stroke:#b42318}"
-)
+#: The rules name the picture's class: a style inside a page holds for the whole page.
+_STYLE: Final = """\
+.functrax-plan text{font:11px ui-monospace,Menlo,Consolas,monospace;fill:#1b1f24}
+.functrax-plan .paper{fill:#ffffff}
+.functrax-plan .behind{fill:#ffffff;fill-opacity:.8}
+.functrax-plan .head{font-weight:bold}
+.functrax-plan .small{fill:#57606a}
+.functrax-plan .why{fill:#b42318}
+.functrax-plan .kernel{fill:#e8f1fd;stroke:#3b6fb6}
+.functrax-plan .call{fill:#fdf3e1;stroke:#b6803b;stroke-dasharray:5 3}
+.functrax-plan .value{fill:#f3f4f6;stroke:#8b949e}
+.functrax-plan .edge{fill:none;stroke:#57606a}
+.functrax-plan .apart{fill:none;stroke:#b42318}
+.functrax-plan .tip{fill:#57606a}
+@media (prefers-color-scheme:dark){
+.functrax-plan text{fill:#e3e8ee}
+.functrax-plan .paper,.functrax-plan .behind{fill:#14171b}
+.functrax-plan .small{fill:#a9b4c0}
+.functrax-plan .why{fill:#ff9d92}
+.functrax-plan .kernel{fill:#15273d;stroke:#6aa3e0}
+.functrax-plan .call{fill:#33270f;stroke:#d2a15a}
+.functrax-plan .value{fill:#22272e;stroke:#8b949e}
+.functrax-plan .edge{stroke:#a9b4c0}
+.functrax-plan .apart{stroke:#ff9d92}
+.functrax-plan .tip{fill:#a9b4c0}
+}"""
 _TIP: Final = (
-    '<defs><marker id="tip" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="7" markerHeight="7" '
-    'orient="auto"><path d="M0 0L8 4L0 8z" fill="#57606a"/></marker></defs>'
+    '<defs><marker id="functrax-tip" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="7" '
+    'markerHeight="7" orient="auto"><path class="tip" d="M0 0L8 4L0 8z"/></marker></defs>'
 )
 
 
 @record
 class _Box:
-    """A box: its class, and lines of text with theirs."""
+    """A box: its class, lines of text with theirs, and the element of a page that it stands for."""
 
     kind: str
     lines: tuple[tuple[str, str], ...]
+    about: str = ""
 
     @property
     def size(self) -> tuple[float, float]:
@@ -61,25 +80,32 @@ class _Box:
         return out
 
 
-def explanation_svg(e: Explanation) -> str:
-    """The picture of an explanation, as the text of an SVG file."""
+def explanation_svg(e: Explanation, linked: bool = False) -> str:
+    """The picture of an explanation, as the text of an SVG file.
+
+    Args:
+      e: the explanation.
+      linked: whether boxes and labels lead to the kernels and tables of the page that it is in.
+    """
     parts: list[str] = []
     width, y = 0.0, _MARGIN
     for level in e.levels:
         title = level.title or e.name
         calls = "" if level.calls == 1 else f", run {level.calls or '?'} times"
         parts.append(_text(_MARGIN, y + 10, title + calls, "head"))
-        body, (w, h) = _level_svg(e, level)
-        parts.append(f'<g transform="translate({_MARGIN:.0f} {y + 24:.1f})">')
+        body, (w, h) = _level_svg(e, level, linked)
+        name = f' id="level-{level.number}"' if linked else ""
+        parts.append(f'<g{name} transform="translate({_MARGIN:.0f} {y + 24:.1f})">')
         parts += [*body, "</g>"]
         width = max(width, w + 2 * _MARGIN, len(title) * _CHARACTER + 2 * _MARGIN)
         y += 24 + h + 30
     return "\n".join(
         [
-            f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{y:.0f}" '
-            f'viewBox="0 0 {width:.0f} {y:.0f}">',
+            f'<svg xmlns="http://www.w3.org/2000/svg" class="functrax-plan" width="{width:.0f}" '
+            f'height="{y:.0f}" viewBox="0 0 {width:.0f} {y:.0f}">',
+            f"<title>{escape(e.name)}</title>",
             f"<style>{_STYLE}</style>",
-            '<rect width="100%" height="100%" fill="#ffffff"/>',
+            f'<rect class="paper" x="0" y="0" width="{width:.0f}" height="{y:.0f}"/>',
             _TIP,
             *parts,
             "</svg>",
@@ -87,7 +113,9 @@ def explanation_svg(e: Explanation) -> str:
     )
 
 
-def _level_svg(e: Explanation, level: ProgramLevel) -> tuple[list[str], tuple[float, float]]:
+def _level_svg(
+    e: Explanation, level: ProgramLevel, linked: bool
+) -> tuple[list[str], tuple[float, float]]:
     jaxpr = level.jaxpr
     names = variable_names(jaxpr)
     boxes: dict[Node, _Box] = {}
@@ -108,9 +136,9 @@ def _level_svg(e: Explanation, level: ProgramLevel) -> tuple[list[str], tuple[fl
     layout = layered(sizes, list(labels), [x.size for x in labels.values()])
     out = [_edge_svg(path, label) for label, path in zip(labels.values(), layout.edges)]
     for label, corner in zip(labels.values(), layout.labels):
-        out += label.svg(corner)
+        out += _linked(label.about if linked else "", label.svg(corner))
     for node, box in boxes.items():
-        out += box.svg(layout.boxes[node])
+        out += _linked(box.about if linked else "", box.svg(layout.boxes[node]))
     return out, (layout.width, layout.height)
 
 
@@ -122,17 +150,20 @@ class _Label:
       values: the values that take it, with their bytes.
       codes: the rules that keep its ends apart.
       reasons: the rules in sentences.
+      about: the row of a page's table that says so.
     """
 
     values: tuple[str, ...] = ()
     codes: tuple[str, ...] = ()
     reasons: tuple[str, ...] = ()
+    about: str = ""
 
     def also(self, edge: Edge) -> _Label:
         """The label with one value more."""
         reasons = (*self.reasons, f"{edge.value}: {edge.reason}")
         codes = tuple(dict.fromkeys((*self.codes, edge.code)))
-        return _Label((*self.values, f"{edge.value} {size(edge.nbytes)}"), codes, reasons)
+        values = (*self.values, f"{edge.value} {size(edge.nbytes)}")
+        return _Label(values, codes, reasons, edge_anchor(edge))
 
     @property
     def lines(self) -> list[tuple[str, str]]:
@@ -187,10 +218,12 @@ def _eqn_box(e: Explanation, level: ProgramLevel, place: int, eqn: Eqn) -> _Box:
         return _kernel_box(kernels[0])
     if kernels:
         lines = [("small", f"#{k.number} {k.name}") for k in kernels]
-        return _Box("call", (("head", f"{eqn.params.get('name', '')} in parts"), *lines))
+        head = ("head", f"{eqn.params.get('name', '')} in parts")
+        return _Box("call", (head, *lines), f"kernel-{kernels[0].number}")
     inside = [x for x in e.levels if x.within == (level.number, place)]
     titles = [("small", f"{x.title}, below") for x in inside]
-    return _Box("call", (("head", eqn.primitive.name), *titles))
+    about = f"level-{inside[0].number}" if inside else ""
+    return _Box("call", (("head", eqn.primitive.name), *titles), about)
 
 
 def _kernel_box(k: KernelFacts) -> _Box:
@@ -207,7 +240,7 @@ def _kernel_box(k: KernelFacts) -> _Box:
         lines += [("", _short(x, often.get(x, ""))) for x in k.eqns[:_MOST_EQNS]]
         if len(k.eqns) > _MOST_EQNS:
             lines.append(("small", f"and {len(k.eqns) - _MOST_EQNS} equations more"))
-    return _Box(k.kind, tuple(lines))
+    return _Box(k.kind, tuple(lines), f"kernel-{k.number}")
 
 
 def _short(eqn: Eqn, often: str) -> str:
@@ -229,7 +262,16 @@ def _edge_svg(path: tuple[Point, ...], label: _Label) -> str:
     style = "apart" if label.codes else "edge"
     title = "\n".join(map(escape, label.reasons))
     inside = f"<title>{title}</title>" if title else ""
-    return f'<path class="{style}" d="{"".join(d)}" marker-end="url(#tip)">{inside}</path>'
+    return f'<path class="{style}" d="{"".join(d)}" marker-end="url(#functrax-tip)">{inside}</path>'
+
+
+def edge_anchor(edge: Edge) -> str:
+    """What a page calls the values that go from one equation to another."""
+    return f"edge-{edge.level}-{edge.source}-{edge.target}"
+
+
+def _linked(about: str, parts: list[str]) -> list[str]:
+    return [f'<a href="#{about}">', *parts, "</a>"] if about and parts else parts
 
 
 def _text(x: float, y: float, text: str, style: str) -> str:

@@ -377,7 +377,7 @@ class Explanation:
 
         Args:
           path: ends in ``.svg`` for the picture, ``.html`` for a page with the picture, the tables
-            and every stage, or ``.txt`` for the tables.
+            and every stage (see :meth:`html`), or ``.txt`` for the tables.
 
         Raises:
           ArgumentError: the name of the file ends in something else.
@@ -388,7 +388,7 @@ class Explanation:
         >>> path.read_text()[:4]
         '<svg'
         """
-        forms = {".svg": self._repr_svg_, ".html": self._repr_html_, ".txt": self.__str__}
+        forms = {".svg": self._repr_svg_, ".html": self.html, ".txt": self.__str__}
         ending = os.path.splitext(path)[1].lower()
         if ending not in forms:
             raise ArgumentError(
@@ -398,6 +398,16 @@ class Explanation:
             )
         with open(path, "w", encoding="utf-8") as file:
             file.write(forms[ending]())
+
+    def html(self) -> str:
+        """The explanation as a page that needs nothing else: no network, no other file.
+
+        It has the picture, the tables, each kernel with its equations, bytes, time, loops and
+        machine code, the user's lines, and a time line, with links between them and a search.
+        """
+        from functrax.explanation.page import explanation_page
+
+        return explanation_page(self)
 
     def __str__(self) -> str:
         from functrax.explanation.tables import explanation_text

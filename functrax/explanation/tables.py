@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set as AbstractSet
 
+from functrax.core.records import record
 from functrax.explanation.gpu_launches import GpuGraph, GpuLaunch, graphs_of, launches_of
 from functrax.explanation.record import Explanation, KernelFacts, ProgramLevel, Recomputed
 
@@ -12,24 +13,57 @@ _MOST_LINES = 3  # of the user's program, for each kernel
 
 def explanation_text(e: Explanation) -> str:
     """The tables of an explanation: kernels, edges, refusals, memory, compilation."""
-    parts = [_head(e), _kernel_table(e)]
-    launches = launches_of(e)
-    if launches:
-        parts.append("\n".join([_launch_table(launches), *map(_graph_text, graphs_of(e))]))
-    if e.transfers:
-        parts.append(_transfer_table(e))
-    if e.edges:
-        parts.append(_edge_table(e))
-    if any(k.recomputed for k in e.kernels):
-        parts.append(_recomputed_table(e))
-    if e.compiled.refused:
-        parts.append(_refusal_table(e))
-    parts.append(f"memory: arena {size(e.arena_bytes)}, at most {size(e.peak_bytes)} alive")
+    parts = ["\n".join(head_lines(e))]
+    for t in explanation_tables(e):
+        parts.append("\n".join([table(t.rows, t.left), *t.notes]))
+    parts.append(memory_text(e))
     parts.append(compile_text(e))
     return "\n\n".join(parts)
 
 
-def _head(e: Explanation) -> str:
+@record
+class Table:
+    """Rows of cells, the first row as a head.
+
+    Args:
+      name: which one it is, in a word.
+      title: what it shows.
+      rows: the cells.
+      left: the columns that begin at the left.
+      notes: what stands beneath it.
+    """
+
+    name: str
+    title: str
+    rows: Sequence[Sequence[str]]
+    left: frozenset[int]
+    notes: tuple[str, ...] = ()
+
+
+def explanation_tables(e: Explanation) -> list[Table]:
+    """The tables of an explanation that have rows, as text and pages show them."""
+    tables = [_kernel_table(e)]
+    launches = launches_of(e)
+    if launches:
+        tables.append(_launch_table(launches, tuple(map(_graph_text, graphs_of(e)))))
+    if e.transfers:
+        tables.append(_transfer_table(e))
+    if e.edges:
+        tables.append(_edge_table(e))
+    if any(k.recomputed for k in e.kernels):
+        tables.append(_recomputed_table(e))
+    if e.compiled.refused:
+        tables.append(_refusal_table(e))
+    return tables
+
+
+def memory_text(e: Explanation) -> str:
+    """How much memory the values between kernels take."""
+    return f"memory: arena {size(e.arena_bytes)}, at most {size(e.peak_bytes)} alive"
+
+
+def head_lines(e: Explanation) -> tuple[str, str]:
+    """The program with its types, and what a run of it does."""
     source = e.levels[0].jaxpr
     inputs = ", ".join(a.str_short() for a in source.in_avals)
     outputs = ", ".join(a.str_short() for a in source.out_avals)
@@ -39,14 +73,14 @@ def _head(e: Explanation) -> str:
         counts += f", {count(len(e.kernels) - kernels, 'call')}"
     staged = f", stages {size(e.bytes_staged)}" if e.bytes_staged else ""
     return (
-        f"{e.name}({inputs}) -> ({outputs})\n"
+        f"{e.name}({inputs}) -> ({outputs})",
         f"{counts}; cost {size(e.cost)}: reads {size(e.bytes_read)}, "
         f"writes {size(e.bytes_written)}{staged}; {quantity(e.flops)}flop, "
-        f"{quantity(e.transcendentals)}transcendentals"
+        f"{quantity(e.transcendentals)}transcendentals",
     )
 
 
-def _kernel_table(e: Explanation) -> str:
+def _kernel_table(e: Explanation) -> Table:
     measured, stages = any(k.measured for k in e.kernels), bool(e.bytes_staged)
     head = ["#", "kernel", "eqns", "calls", "reads", "writes", "flop"]
     head[-1:-1] = ["stages"] if stages else []
@@ -70,10 +104,10 @@ def _kernel_table(e: Explanation) -> str:
         ]
         row += _rates(k)[-len(rates) :] if measured else []
         rows.append([*row, _lines(k)])
-    return table(rows, left={1, len(rows[0]) - 1})
+    return Table("kernels", "Kernels", rows, frozenset({1, len(rows[0]) - 1}))
 
 
-def _launch_table(launches: Sequence[GpuLaunch]) -> str:
+def _launch_table(launches: Sequence[GpuLaunch], notes: tuple[str, ...]) -> Table:
     """What is launched on a GPU; what is not known there is left out."""
     head = ["#", "grid", "block", "unit", "shared"]
     known = all(x.registers is not None for x in launches)
@@ -84,7 +118,7 @@ def _launch_table(launches: Sequence[GpuLaunch]) -> str:
         if known:
             row += [f"{x.registers}", size(x.local or 0), f"{x.occupancy or 0:.0%}"]
         rows.append([*row, x.name])
-    return table(rows, left={len(rows[0]) - 1})
+    return Table("launches", "Launches on the GPU", rows, frozenset({len(rows[0]) - 1}), notes)
 
 
 def _graph_text(graph: GpuGraph) -> str:
@@ -112,15 +146,15 @@ def _lines(k: KernelFacts) -> str:
     return ", ".join(lines[:_MOST_LINES]) + more
 
 
-def _transfer_table(e: Explanation) -> str:
+def _transfer_table(e: Explanation) -> Table:
     rows = [["argument", "type", "from", "to", "bytes", "time"]]
     for x in e.transfers:
         time = "" if x.seconds is None else seconds(x.seconds)
         rows.append([x.name, x.aval.str_short(), x.source, x.target, size(x.nbytes), time])
-    return table(rows, left={0, 1, 2, 3})
+    return Table("transfers", "Arguments copied to the device", rows, frozenset({0, 1, 2, 3}))
 
 
-def _edge_table(e: Explanation) -> str:
+def _edge_table(e: Explanation) -> Table:
     names = {(k.level, k.place): str(k.number) for k in e.kernels}
     rows = [["from", "to", "value", "bytes", "why it is not one kernel"]]
     for edge in e.edges:
@@ -129,17 +163,17 @@ def _edge_table(e: Explanation) -> str:
             names.get((edge.level, k), eqns[k].primitive.name) for k in (edge.source, edge.target)
         ]
         rows.append([*ends, edge.value, size(edge.nbytes), edge.reason])
-    return table(rows, left={2, 4})
+    return Table("edges", "Values between kernels", rows, frozenset({2, 4}))
 
 
-def _recomputed_table(e: Explanation) -> str:
+def _recomputed_table(e: Explanation) -> Table:
     rows = [["kernel", "equation", "times", "why it is not stored", "line"]]
     for k in e.kernels:
         for x in k.recomputed:
             result = x.eqn.outvars[0].aval.str_short()
             what = f"{result} = {x.eqn.primitive.name}"
             rows.append([str(k.number), what, times(x), x.reason, str(x.eqn.source or "")])
-    return table(rows, left={1, 3, 4})
+    return Table("recomputed", "Computed again", rows, frozenset({1, 3, 4}))
 
 
 def times(x: Recomputed) -> str:
@@ -147,12 +181,12 @@ def times(x: Recomputed) -> str:
     return f"{x.evaluations:.0f}" if x.evaluations >= 10 else f"{x.evaluations:.2g}"
 
 
-def _refusal_table(e: Explanation) -> str:
+def _refusal_table(e: Explanation) -> Table:
     rows = [["in parts or by a call", "why it is not one kernel", "line"]]
     for eqn, refusal in e.compiled.refused:
         name = str(eqn.params.get("name", eqn.primitive.name))
         rows.append([name, refusal.reason, str(eqn.source or "")])
-    return table(rows, left={0, 1, 2})
+    return Table("refused", "Not one kernel", rows, frozenset({0, 1, 2}))
 
 
 def compile_text(e: Explanation) -> str:
@@ -174,7 +208,7 @@ def compile_text(e: Explanation) -> str:
     )
 
 
-def table(rows: Sequence[Sequence[str]], left: set[int]) -> str:
+def table(rows: Sequence[Sequence[str]], left: AbstractSet[int]) -> str:
     """Rows of cells in columns, the first row as a head; columns in ``left`` begin at the left."""
     widths = [max(len(row[c]) for row in rows) for c in range(len(rows[0]))]
     lines = []

@@ -1,4 +1,4 @@
-"""What a program spends its time on: a time line for Perfetto or Chrome, and a table.
+"""What a program spends its time on: a page, a time line for Perfetto or Chrome, and a table.
 
     with functrax.profiler.trace("out.json"):
         train()
@@ -32,9 +32,9 @@ def start_trace(path: str | os.PathLike[str] | None = None) -> None:
     """Begin to record.
 
     Args:
-      path: the file that :func:`stop_trace` writes, for Perfetto or ``chrome://tracing``; a
-        directory (anything without the ending ``.json``) gets a file ``trace.json``; None for
-        :func:`report` alone.
+      path: the file that :func:`stop_trace` writes: one that ends in ``.html`` is a page that
+        needs nothing else, one in ``.json`` is for Perfetto or ``chrome://tracing``; a directory
+        (any other name) gets a file ``trace.json``; None for :func:`report` alone.
 
     Raises:
       ArgumentError: if a recording is being made.
@@ -63,9 +63,14 @@ def stop_trace() -> None:
     _last[:] = [report_of(recording)]
     path = _path[0]
     if path is not None:
-        file = path if path.suffix == ".json" else path / "trace.json"
+        file = path if path.suffix in (".json", ".html") else path / "trace.json"
         file.parent.mkdir(parents=True, exist_ok=True)
-        write(recording, file)
+        if file.suffix == ".html":
+            from functrax.profiler.page import recording_page
+
+            file.write_text(recording_page(recording, _last[0]), encoding="utf-8")
+        else:
+            write(recording, file)
 
 
 @contextmanager

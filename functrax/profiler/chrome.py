@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from functrax.core.events.recorder import Recording
-from functrax.profiler.instructions import InstructionFacts, facts_of
+from functrax.profiler.instructions import InstructionFacts, instruction_events
 from functrax.transforms.arguments.flat import name_of
 
 
@@ -22,28 +23,44 @@ def write(recording: Recording, path: Path) -> None:
     path.write_text(json.dumps(document) + "\n", encoding="utf-8")
 
 
-def trace_events(recording: Recording) -> list[dict[str, Any]]:
-    """The events of a recording, outer ones before those inside them."""
-    events = []
+class Piece(NamedTuple):
+    """A piece of work, as a time line shows it.
+
+    Args:
+      name: what is written on it.
+      kind: what it is.
+      begin: nanoseconds of ``time.perf_counter_ns``.
+      end: the same.
+      thread: ``threading.get_ident()``.
+      facts: what else is known.
+      instruction: what it is if it is an instruction of a program.
+    """
+
+    name: str
+    kind: str
+    begin: int
+    end: int
+    thread: int
+    facts: dict[str, Any]
+    instruction: InstructionFacts | None = None
+
+
+def pieces(recording: Recording) -> Iterator[Piece]:
+    """All work of a recording, in no particular order."""
     for span in recording.spans:
         name = f"{span.kind} {span.name}" if span.kind != "user" else span.name
-        events.append(_event(name, span.kind, span.begin, span.end, span.thread, span.facts))
+        yield Piece(name, span.kind, span.begin, span.end, span.thread, span.facts)
     for call in recording.calls:
-        name = name_of(call.function)
-        events.append(_event(name, "python call", call.begin, call.end, call.thread, {}))
-    known: dict[int, dict[tuple[int, int], InstructionFacts]] = {}
+        yield Piece(name_of(call.function), "python call", call.begin, call.end, call.thread, {})
     for run in recording.runs:
-        program = run.program
-        events.append(_event(f"run {program.name}", "run", run.begin, run.end, run.thread, {}))
-        facts = known.get(id(program))
-        if facts is None:
-            facts = known[id(program)] = facts_of(program)
-        for number, place, begin, end in run.events:
-            x = facts[number, place]
-            events.append(_event(x.name, x.kind, begin, end, run.thread, _args(x)))
-    for event in events:
-        event["ts"] = (event["ts"] - recording.begin) / 1e3
-        event["dur"] /= 1e3
+        yield Piece(f"run {run.program.name}", "run", run.begin, run.end, run.thread, {})
+    for x, begin, end, thread in instruction_events(recording):
+        yield Piece(x.name, x.kind, begin, end, thread, _args(x), x)
+
+
+def trace_events(recording: Recording) -> list[dict[str, Any]]:
+    """The events of a recording, outer ones before those inside them."""
+    events = [_event(piece, recording.begin) for piece in pieces(recording)]
     events.sort(key=lambda e: (e["ts"], -e["dur"]))
     return [*_names(recording), *events]
 
@@ -70,11 +87,12 @@ def _args(facts: InstructionFacts) -> dict[str, Any]:
     return {key: value for key, value in known.items() if value}
 
 
-def _event(
-    name: str, category: str, begin: int, end: int, thread: int, facts: dict[str, Any]
-) -> dict[str, Any]:
-    args = {k: v if isinstance(v, (int, float, str, list)) else str(v) for k, v in facts.items()}
+def _event(piece: Piece, begin: int) -> dict[str, Any]:
+    args = {
+        k: v if isinstance(v, (int, float, str, list)) else str(v) for k, v in piece.facts.items()
+    }
     return {
-        "name": name, "cat": category, "ph": "X", "ts": begin, "dur": end - begin,
-        "pid": os.getpid(), "tid": thread, "args": args,
+        "name": piece.name, "cat": piece.kind, "ph": "X", "ts": (piece.begin - begin) / 1e3,
+        "dur": (piece.end - piece.begin) / 1e3, "pid": os.getpid(), "tid": piece.thread,
+        "args": args,
     }  # fmt: skip

@@ -1,11 +1,12 @@
 """What the instructions of recorded programs are: names, the user's lines, bytes and operations.
 
-Start at :func:`facts_of`.
+Start at :func:`instruction_events`.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 from functrax.backends.cache.program_cache import source_of
 from functrax.backends.compilation.compiler import record_of
@@ -19,8 +20,10 @@ from functrax.backends.executables.program import (
     all_programs,
     subprograms,
 )
-from functrax.core.records import record, replace
+from functrax.core.events.recorder import Recording
+from functrax.core.records import field, record, replace
 from functrax.explanation.facts import explanation_of
+from functrax.explanation.record import Explanation, KernelFacts
 
 
 @record
@@ -36,6 +39,8 @@ class InstructionFacts:
       flops: operations of one run, predicted.
       completes: whether it is the last of the instructions that are one kernel together.
       graph: the CUDA graph that it is a part of while nobody records; empty if there is none.
+      explanation: the program that it is in, if the compiler's record of it is there.
+      explained: the kernel of that program.
     """
 
     kind: str
@@ -45,6 +50,28 @@ class InstructionFacts:
     flops: int = 0
     completes: bool = True
     graph: str = ""
+    explanation: Explanation | None = field(default=None, repr=False)
+    explained: KernelFacts | None = field(default=None, repr=False)
+
+
+class InstructionEvent(NamedTuple):
+    """An instruction that ran: what it is, when it began and ended, and in which thread."""
+
+    facts: InstructionFacts
+    begin: int
+    end: int
+    thread: int
+
+
+def instruction_events(recording: Recording) -> Iterator[InstructionEvent]:
+    """The instructions of all runs of a recording."""
+    known: dict[int, dict[tuple[int, int], InstructionFacts]] = {}
+    for run in recording.runs:
+        facts = known.get(id(run.program))
+        if facts is None:
+            facts = known[id(run.program)] = facts_of(run.program)
+        for number, place, begin, end in run.events:
+            yield InstructionEvent(facts[number, place], begin, end, run.thread)
 
 
 def facts_of(program: RuntimeProgram) -> dict[tuple[int, int], InstructionFacts]:
@@ -97,17 +124,20 @@ def _compiled(program: RuntimeProgram) -> dict[int, InstructionFacts]:
     if compiled is None:
         return {}
     found = {}
-    for kernel in explanation_of(program.name, compiled, 0.0).kernels:
+    explanation = explanation_of(program.name, compiled, 0.0)
+    for kernel in explanation.kernels:
         facts = InstructionFacts(
             kernel.kind,
             kernel.name,
             tuple(map(str, kernel.lines)),
             kernel.bytes_read + kernel.bytes_written,
             kernel.flops + kernel.transcendentals,
+            explanation=explanation,
+            explained=kernel,
         )
         # The figures are those of all its instructions together: the last one bears them.
         for x in kernel.instructions[:-1]:
-            found[id(x)] = InstructionFacts(facts.kind, facts.name, facts.lines, completes=False)
+            found[id(x)] = replace(facts, nbytes=0, flops=0, completes=False)
         for x in kernel.instructions[-1:]:
             found[id(x)] = facts
     return found

@@ -9,11 +9,11 @@ from collections.abc import Iterable
 
 from functrax.core.events.recorder import Recording, Span
 from functrax.core.records import record
-from functrax.profiler.instructions import InstructionFacts, facts_of
+from functrax.profiler.instructions import instruction_events
 from functrax.transforms.arguments.flat import name_of
 
 #: Instructions that contain others, whose time is that of those.
-_CONTAINERS = frozenset({"loop", "branch"})
+CONTAINERS = frozenset({"loop", "branch"})
 _MOST_ROWS, _MOST_LINES = 40, 3
 
 
@@ -78,23 +78,17 @@ class Report:
 def report_of(recording: Recording) -> Report:
     """The report of a recording."""
     kernels: dict[tuple[str, str, tuple[str, ...]], list[float]] = {}
-    known: dict[int, dict[tuple[int, int], InstructionFacts]] = {}
-    for run in recording.runs:
-        facts = known.get(id(run.program))
-        if facts is None:
-            facts = known[id(run.program)] = facts_of(run.program)
-        for number, place, begin, end in run.events:
-            x = facts[number, place]
-            if x.kind not in _CONTAINERS:
-                sums = kernels.setdefault((x.name, x.kind, x.lines), [0, 0, 0, 0])
-                for k, more in enumerate((x.completes, (end - begin) / 1e9, x.nbytes, x.flops)):
-                    sums[k] += more
+    for x, begin, end, _ in instruction_events(recording):
+        if x.kind not in CONTAINERS:
+            sums = kernels.setdefault((x.name, x.kind, x.lines), [0, 0, 0, 0])
+            for k, more in enumerate((x.completes, (end - begin) / 1e9, x.nbytes, x.flops)):
+                sums[k] += more
     calls = ((name_of(c.function), "function", c.begin, c.end) for c in recording.calls)
     spans = ((_title(s), s.kind, s.begin, s.end) for s in recording.spans)
     return Report(
         (recording.end - recording.begin) / 1e9,
         _sorted(
-            Row(name, kind, int(count), seconds, lines, *_rates(seconds, nbytes, flops))
+            Row(name, kind, int(count), seconds, lines, *rates(seconds, nbytes, flops))
             for (name, kind, lines), (count, seconds, nbytes, flops) in kernels.items()
         ),
         _summed(calls),
@@ -111,7 +105,8 @@ def _title(span: Span) -> str:
     return f"{span.kind} {span.name}" if named else span.kind
 
 
-def _rates(seconds: float, nbytes: float, flops: float) -> tuple[float | None, float | None]:
+def rates(seconds: float, nbytes: float, flops: float) -> tuple[float | None, float | None]:
+    """GB/s and GFLOP/s; None where nothing is known."""
     if not seconds:
         return None, None
     return (nbytes / seconds / 1e9 if nbytes else None, flops / seconds / 1e9 if flops else None)

@@ -329,7 +329,7 @@ def test_pictures_are_svg_with_every_kernel() -> None:
 
 def test_files_are_of_the_kind_of_their_name(tmp_path: Path) -> None:
     e = functrax.explain(crossing)(X)
-    for name, text in (("a.svg", e._repr_svg_()), ("b.HTML", e._repr_html_()), ("c.txt", str(e))):
+    for name, text in (("a.svg", e._repr_svg_()), ("b.HTML", e.html()), ("c.txt", str(e))):
         e.save(tmp_path / name)
         assert (tmp_path / name).read_text() == text
     with pytest.raises(errors.ArgumentError, match=r"\.png") as caught:

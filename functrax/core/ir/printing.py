@@ -109,6 +109,11 @@ class _Names(dict[Var, str]):
         name = self[var] = next(self._unused)
         return name
 
+    def leave_out(self, words: Iterable[str]) -> None:
+        """Give none of these words to a variable from now on."""
+        used = set(words)
+        self._unused = (word for word in self._unused if word not in used)
+
 
 def _words() -> Iterator[str]:
     """a, b, ..., z, aa, ab, ..., but for the reserved words."""
@@ -128,6 +133,23 @@ def variable_names(jaxpr: Jaxpr) -> Mapping[Var, str]:
             if var not in used:
                 names.setdefault(var, "_")
             _ = names[var]  # gives it one
+    return names
+
+
+def names_beside(known: Mapping[Var, str], eqns: Iterable[Eqn]) -> Mapping[Var, str]:
+    """What the variables of equations are called: as it is known, or as none of those.
+
+    Args:
+      known: what the variables of a program are called.
+      eqns: equations, of which some variables may be the program's.
+    """
+    names = _Names()
+    names.update(known)
+    names.leave_out(known.values())
+    for eqn in eqns:
+        for x in (*eqn.invars, *eqn.outvars):
+            if isinstance(x, Var):
+                _ = names[x]
     return names
 
 

@@ -31,6 +31,7 @@ copybutton_exclude = ".linenos, .gp, .go"
 html_theme = "furo"
 html_title = "functrax"
 html_copy_source = False
+html_static_path, html_css_files = ["_static"], ["site.css"]
 html_theme_options = {"navigation_with_keys": True}
 
 #: The namespaces of the reference, and what stands at the top of their pages.

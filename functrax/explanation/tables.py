@@ -22,7 +22,7 @@ def explanation_text(e: Explanation) -> str:
 
 
 @record
-class Table:
+class TextTable:
     """Rows of cells, the first row as a head.
 
     Args:
@@ -40,7 +40,7 @@ class Table:
     notes: tuple[str, ...] = ()
 
 
-def explanation_tables(e: Explanation) -> list[Table]:
+def explanation_tables(e: Explanation) -> list[TextTable]:
     """The tables of an explanation that have rows, as text and pages show them."""
     tables = [_kernel_table(e)]
     launches = launches_of(e)
@@ -80,7 +80,7 @@ def head_lines(e: Explanation) -> tuple[str, str]:
     )
 
 
-def _kernel_table(e: Explanation) -> Table:
+def _kernel_table(e: Explanation) -> TextTable:
     measured, stages = any(k.measured for k in e.kernels), bool(e.bytes_staged)
     head = ["#", "kernel", "eqns", "calls", "reads", "writes", "flop"]
     head[-1:-1] = ["stages"] if stages else []
@@ -104,10 +104,10 @@ def _kernel_table(e: Explanation) -> Table:
         ]
         row += _rates(k)[-len(rates) :] if measured else []
         rows.append([*row, _lines(k)])
-    return Table("kernels", "Kernels", rows, frozenset({1, len(rows[0]) - 1}))
+    return TextTable("kernels", "Kernels", rows, frozenset({1, len(rows[0]) - 1}))
 
 
-def _launch_table(launches: Sequence[GpuLaunch], notes: tuple[str, ...]) -> Table:
+def _launch_table(launches: Sequence[GpuLaunch], notes: tuple[str, ...]) -> TextTable:
     """What is launched on a GPU; what is not known there is left out."""
     head = ["#", "grid", "block", "unit", "shared"]
     known = all(x.registers is not None for x in launches)
@@ -118,7 +118,7 @@ def _launch_table(launches: Sequence[GpuLaunch], notes: tuple[str, ...]) -> Tabl
         if known:
             row += [f"{x.registers}", size(x.local or 0), f"{x.occupancy or 0:.0%}"]
         rows.append([*row, x.name])
-    return Table("launches", "Launches on the GPU", rows, frozenset({len(rows[0]) - 1}), notes)
+    return TextTable("launches", "Launches on the GPU", rows, frozenset({len(rows[0]) - 1}), notes)
 
 
 def _graph_text(graph: GpuGraph) -> str:
@@ -146,15 +146,15 @@ def _lines(k: KernelFacts) -> str:
     return ", ".join(lines[:_MOST_LINES]) + more
 
 
-def _transfer_table(e: Explanation) -> Table:
+def _transfer_table(e: Explanation) -> TextTable:
     rows = [["argument", "type", "from", "to", "bytes", "time"]]
     for x in e.transfers:
         time = "" if x.seconds is None else seconds(x.seconds)
         rows.append([x.name, x.aval.str_short(), x.source, x.target, size(x.nbytes), time])
-    return Table("transfers", "Arguments copied to the device", rows, frozenset({0, 1, 2, 3}))
+    return TextTable("transfers", "Arguments copied to the device", rows, frozenset({0, 1, 2, 3}))
 
 
-def _edge_table(e: Explanation) -> Table:
+def _edge_table(e: Explanation) -> TextTable:
     names = {(k.level, k.place): str(k.number) for k in e.kernels}
     rows = [["from", "to", "value", "bytes", "why it is not one kernel"]]
     for edge in e.edges:
@@ -163,17 +163,17 @@ def _edge_table(e: Explanation) -> Table:
             names.get((edge.level, k), eqns[k].primitive.name) for k in (edge.source, edge.target)
         ]
         rows.append([*ends, edge.value, size(edge.nbytes), edge.reason])
-    return Table("edges", "Values between kernels", rows, frozenset({2, 4}))
+    return TextTable("edges", "Values between kernels", rows, frozenset({2, 4}))
 
 
-def _recomputed_table(e: Explanation) -> Table:
+def _recomputed_table(e: Explanation) -> TextTable:
     rows = [["kernel", "equation", "times", "why it is not stored", "line"]]
     for k in e.kernels:
         for x in k.recomputed:
             result = x.eqn.outvars[0].aval.str_short()
             what = f"{result} = {x.eqn.primitive.name}"
             rows.append([str(k.number), what, times(x), x.reason, str(x.eqn.source or "")])
-    return Table("recomputed", "Computed again", rows, frozenset({1, 3, 4}))
+    return TextTable("recomputed", "Computed again", rows, frozenset({1, 3, 4}))
 
 
 def times(x: Recomputed) -> str:
@@ -181,12 +181,12 @@ def times(x: Recomputed) -> str:
     return f"{x.evaluations:.0f}" if x.evaluations >= 10 else f"{x.evaluations:.2g}"
 
 
-def _refusal_table(e: Explanation) -> Table:
+def _refusal_table(e: Explanation) -> TextTable:
     rows = [["in parts or by a call", "why it is not one kernel", "line"]]
     for eqn, refusal in e.compiled.refused:
         name = str(eqn.params.get("name", eqn.primitive.name))
         rows.append([name, refusal.reason, str(eqn.source or "")])
-    return Table("refused", "Not one kernel", rows, frozenset({0, 1, 2}))
+    return TextTable("refused", "Not one kernel", rows, frozenset({0, 1, 2}))
 
 
 def compile_text(e: Explanation) -> str:

@@ -23,7 +23,7 @@ def write(recording: Recording, path: Path) -> None:
     path.write_text(json.dumps(document) + "\n", encoding="utf-8")
 
 
-class Piece(NamedTuple):
+class TimedWork(NamedTuple):
     """A piece of work, as a time line shows it.
 
     Args:
@@ -45,17 +45,19 @@ class Piece(NamedTuple):
     instruction: InstructionFacts | None = None
 
 
-def pieces(recording: Recording) -> Iterator[Piece]:
+def pieces(recording: Recording) -> Iterator[TimedWork]:
     """All work of a recording, in no particular order."""
     for span in recording.spans:
         name = f"{span.kind} {span.name}" if span.kind != "user" else span.name
-        yield Piece(name, span.kind, span.begin, span.end, span.thread, span.facts)
+        yield TimedWork(name, span.kind, span.begin, span.end, span.thread, span.facts)
     for call in recording.calls:
-        yield Piece(name_of(call.function), "python call", call.begin, call.end, call.thread, {})
+        yield TimedWork(
+            name_of(call.function), "python call", call.begin, call.end, call.thread, {}
+        )
     for run in recording.runs:
-        yield Piece(f"run {run.program.name}", "run", run.begin, run.end, run.thread, {})
+        yield TimedWork(f"run {run.program.name}", "run", run.begin, run.end, run.thread, {})
     for x, begin, end, thread in instruction_events(recording):
-        yield Piece(x.name, x.kind, begin, end, thread, _args(x), x)
+        yield TimedWork(x.name, x.kind, begin, end, thread, _args(x), x)
 
 
 def trace_events(recording: Recording) -> list[dict[str, Any]]:
@@ -87,7 +89,7 @@ def _args(facts: InstructionFacts) -> dict[str, Any]:
     return {key: value for key, value in known.items() if value}
 
 
-def _event(piece: Piece, begin: int) -> dict[str, Any]:
+def _event(piece: TimedWork, begin: int) -> dict[str, Any]:
     args = {
         k: v if isinstance(v, (int, float, str, list)) else str(v) for k, v in piece.facts.items()
     }

@@ -13,8 +13,8 @@ from functrax.explanation.page.document import Document, html_table
 from functrax.explanation.page.kernels import KernelPages, Sources
 from functrax.explanation.page.time_line import TimelineEvent, about_left_out, timeline_data
 from functrax.explanation.record import Explanation, KernelFacts
-from functrax.explanation.tables import Table, count, seconds
-from functrax.profiler.chrome import Piece, pieces
+from functrax.explanation.tables import TextTable, count, seconds
+from functrax.profiler.chrome import TimedWork, pieces
 from functrax.profiler.instructions import InstructionFacts
 from functrax.profiler.tables import CONTAINERS, Report, Row, rates
 
@@ -94,7 +94,7 @@ def _facts(report: Report, programs: _Programs) -> list[str]:
     return facts
 
 
-def _add(totals: _Totals, piece: Piece) -> None:
+def _add(totals: _Totals, piece: TimedWork) -> None:
     x = piece.instruction
     assert x is not None
     totals.count += x.completes
@@ -103,7 +103,7 @@ def _add(totals: _Totals, piece: Piece) -> None:
     totals.flops += x.flops
 
 
-def _event(piece: Piece, begin: int, key: _Key) -> TimelineEvent:
+def _event(piece: TimedWork, begin: int, key: _Key) -> TimelineEvent:
     took = (piece.end - piece.begin) / 1e3
     at = (piece.begin - begin) / 1e3
     about = _anchor(key)
@@ -141,12 +141,12 @@ def _kernel_table(
             return ", ".join(map(sources.link, totals[order[row]].facts.lines))
         return escape(text)
 
-    return html_table(Table("kernels", "Kernels", rows, frozenset({0, 1, len(head) - 1})), cell)
+    return html_table(TextTable("kernels", "Kernels", rows, frozenset({0, 1, len(head) - 1})), cell)
 
 
-def _row_table(name: str, title: str, rows: tuple[Row, ...], whole: float) -> Table:
+def _row_table(name: str, title: str, rows: tuple[Row, ...], whole: float) -> TextTable:
     cells = [[row.name, *_times(row.count, row.seconds, whole)] for row in rows]
-    return Table(name, title, [["name", "count", "total", "mean", "%"], *cells], frozenset({0}))
+    return TextTable(name, title, [["name", "count", "total", "mean", "%"], *cells], frozenset({0}))
 
 
 def _times(times: int, took: float, whole: float) -> list[str]:

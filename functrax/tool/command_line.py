@@ -21,6 +21,7 @@ import numpy as np
 import functrax
 from functrax.ahead_of_time.arguments import named
 from functrax.core.errors.typed import ArgumentError, FunctraxError
+from functrax.core.ir.coloring import terminal_text
 from functrax.core.ir.jaxpr import ClosedJaxpr
 from functrax.core.types.aval import ShapedArray
 from functrax.explanation.inputs import drawn
@@ -117,7 +118,7 @@ def _parser() -> argparse.ArgumentParser:
 def _show(given: Any) -> int:
     program = _read(given.file, given.size)
     print(f"# {program.title}")
-    print(program.text(not given.no_source))
+    print(terminal_text(program.text(not given.no_source)))
     return 0
 
 

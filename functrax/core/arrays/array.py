@@ -228,11 +228,21 @@ class ConcreteArray(Array, BufferExporter):
         return str(self.value)
 
     def __repr__(self) -> str:
+        """The elements; where some are left out or there are none, also the shape, as in NumPy.
+
+        An array that was deleted or donated says so, so that debuggers and notebooks can show it.
+        """
         weak = ", weak_type=True" if self.aval.weak_type else ""
         prefix = "Array("
+        kind = f"dtype={self.aval.dtype.name}{weak}"
+        if self.is_deleted():
+            return f"{prefix}shape={self.aval.shape}, {kind}, deleted)"
         body = np.array2string(self.value, separator=", ", prefix=prefix)
-        size = f" shape={self.aval.shape}," if not self.size and self.aval.shape != (0,) else ""
-        return f"{prefix}{body},{size} dtype={self.aval.dtype.name}{weak})"
+        is_short = self.size > np.get_printoptions()["threshold"]
+        is_empty = not self.size and self.aval.shape != (0,)
+        shape = f" shape={self.aval.shape}," if is_short or is_empty else ""
+        place = f", device={self.device}" if is_short and str(self.device) != "cpu:0" else ""
+        return f"{prefix}{body},{shape} {kind}{place})"
 
     def __reduce__(self) -> tuple[Any, ...]:
         if not shared_memory.is_sending(1) or self.nbytes < shared_memory.LEAST_BYTES:

@@ -31,6 +31,8 @@ _interning = new_rlock()
 _eqn_text = late("functrax.core.ir.printing", "eqn_text")
 _jaxpr_text = late("functrax.core.ir.printing", "jaxpr_text")
 _closed_jaxpr_text = late("functrax.core.ir.printing", "closed_jaxpr_text")
+_terminal_text = late("functrax.core.ir.coloring", "terminal_text")
+_html_text = late("functrax.core.ir.coloring", "html_text")
 
 
 class Var:
@@ -202,6 +204,12 @@ class Jaxpr:
 
     __repr__ = __str__
 
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(_terminal_text(str(self)))
+
+    def _repr_html_(self) -> str:
+        return str(_html_text(str(self)))
+
 
 class ClosedJaxpr:
     """A jaxpr together with the values of its constants; equal to its jaxpr if it has none."""
@@ -258,6 +266,12 @@ class ClosedJaxpr:
         return self.as_text()
 
     __repr__ = __str__
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(_terminal_text(str(self)))
+
+    def _repr_html_(self) -> str:
+        return str(_html_text(str(self)))
 
 
 def _same_array(a: Any, b: Any) -> bool:

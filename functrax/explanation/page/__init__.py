@@ -13,7 +13,7 @@ from functrax.explanation.page.kernels import KernelPages, Sources
 from functrax.explanation.page.time_line import TimelineEvent, about_left_out, timeline_data
 from functrax.explanation.record import Explanation
 from functrax.explanation.tables import (
-    Table,
+    TextTable,
     compile_text,
     count,
     explanation_tables,
@@ -47,7 +47,7 @@ def explanation_page(e: Explanation) -> str:
     return document.html()
 
 
-def _linked_table(e: Explanation, table: Table, sources: Sources) -> str:
+def _linked_table(e: Explanation, table: TextTable, sources: Sources) -> str:
     """A table whose numbers of kernels and whose lines lead to them."""
     first: dict[str, int] = {}  # the first row of each pair of ends
     for k, edge in enumerate(e.edges):
@@ -116,6 +116,6 @@ def _memory(document: Document, e: Explanation) -> str:
 
 def _compilation(e: Explanation) -> str:
     rows = [["stage", "milliseconds"], *([k, f"{ms:.2f}"] for k, ms in e.compile_ms.items())]
-    table = Table("compilation", "Stages of compilation", rows, frozenset({0}))
+    table = TextTable("compilation", "Stages of compilation", rows, frozenset({0}))
     made = compile_text(e).splitlines()[-1]
     return f"<p>{escape(made)}</p>" + html_table(table)

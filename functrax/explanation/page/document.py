@@ -16,7 +16,7 @@ from html import escape
 from importlib.resources import files
 from typing import Any, Final
 
-from functrax.explanation.tables import Table
+from functrax.explanation.tables import TextTable
 
 #: What a page is not allowed to do: load anything, or send anything.
 _POLICY: Final = (
@@ -140,7 +140,7 @@ def escaped(row: int, column: int, text: str) -> str:
 
 
 def html_table(
-    table: Table, cell: Cell = escaped, anchor: Callable[[int], str] = lambda row: ""
+    table: TextTable, cell: Cell = escaped, anchor: Callable[[int], str] = lambda row: ""
 ) -> str:
     """A table that can be sorted and searched.
 
@@ -164,5 +164,5 @@ def html_table(
     return "\n".join([*lines, *(f"<p>{escape(note)}</p>" for note in table.notes)])
 
 
-def _side(table: Table, column: int) -> str:
+def _side(table: TextTable, column: int) -> str:
     return "" if column in table.left else ' class="number"'

@@ -209,6 +209,10 @@ if TYPE_CHECKING:
     )
     from functrax.ffi.code import Bounded as Bounded, code as code
     from functrax.interop import from_torch as from_torch, to_torch as to_torch
+    from functrax.notebook import (
+        load_ipython_extension as load_ipython_extension,
+        progress as progress,
+    )
     from functrax.transforms.differentiation.checkpoint import (
         checkpoint as checkpoint,
         checkpoint_policies as checkpoint_policies,
@@ -295,6 +299,7 @@ else:
             ),
             **dict.fromkeys(("check", "explain", "explain_misses"), "functrax.explanation"),
             **dict.fromkeys(("from_torch", "to_torch"), "functrax.interop"),
+            **dict.fromkeys(("load_ipython_extension", "progress"), "functrax.notebook"),
             **dict.fromkeys(("Bounded", "code"), "functrax.ffi.code"),
         },
         _explained(__name__),

@@ -13,6 +13,7 @@ from typing import Any
 
 from functrax.backends.device import running_on
 from functrax.core import records
+from functrax.core.boundaries.tracebacks import boundary
 from functrax.core.errors.typed import ArgumentError
 from functrax.explanation.checking import CheckReport as CheckReport, checked
 from functrax.explanation.facts import explanation_of
@@ -78,6 +79,7 @@ def explain(
     function = jitted("explain", fun, jit_options)
 
     @functools.wraps(fun)
+    @boundary
     def explained(*args: Any, **kwargs: Any) -> Explanation:
         device = function.device_for(args, kwargs)
         with running_on(device):
@@ -170,6 +172,7 @@ def check(fun: Callable[..., Any], **jit_options: Any) -> Callable[..., CheckRep
     function = jitted("check", fun, jit_options)
 
     @functools.wraps(fun)
+    @boundary
     def compared(*args: Any, **kwargs: Any) -> CheckReport:
         compiled = function.lower(*args, **kwargs).compile()
         lowered = compiled.lowered

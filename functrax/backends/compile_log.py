@@ -2,7 +2,8 @@
 
 :class:`CompileLog` collects it: :func:`step` is put around each stage of the work, and
 :func:`found` says where a kernel's machine code came from.  The recorder of
-``functrax.profiler`` gets the same.  While neither is open, both do nothing.
+``functrax.profiler`` gets the same, and :data:`watchers` hear of each stage while it works.  While
+there is none of these, both do nothing.
 
 Start at :func:`step`.
 """
@@ -14,7 +15,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, Protocol, TypeAlias
 
 from functrax.core.events.recorder import recorder
 from functrax.core.records import field, record
@@ -72,6 +73,20 @@ class _Open(threading.local):
 _open: Final = _Open()
 
 
+class Watcher(Protocol):
+    """Hears of the work while it is done, in any thread."""
+
+    def begin(self, stage: str, name: str) -> None:
+        """A stage begins its work on something."""
+
+    def end(self) -> None:
+        """The work that began last in this thread ends."""
+
+
+watchers: Final[list[Watcher]] = []
+"""Who hears of the work."""
+
+
 @contextmanager
 def logged(log: CompileLog) -> Iterator[CompileLog]:
     """Collect what the compiler does in this block."""
@@ -93,14 +108,19 @@ def step(stage: str, name: str = "") -> Iterator[None]:
     [('lower', 'add')]
     """
     log = _open.log
-    if log is None and not recorder.on:
+    watching = tuple(watchers)
+    if log is None and not recorder.on and not watching:
         yield
         return
     outer, _open.inside = _open.inside, 0.0
     begin = time.perf_counter()
+    for watcher in watching:
+        watcher.begin(stage, name)
     try:
         yield
     finally:
+        for watcher in watching:
+            watcher.end()
         took = time.perf_counter() - begin
         own = took - _open.inside
         if log is not None:

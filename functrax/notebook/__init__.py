@@ -1,18 +1,24 @@
-"""For interactive work: the magics of IPython, and progress of long loops.
+"""For interactive work: the magics of IPython, and progress of long loops and compilations.
 
 ``%load_ext functrax`` loads the magics (``magics.py``); :func:`progress` shows how far a loop has
-come.
+come, and :class:`show_compiles` what the compiler does when it takes long.
 """
 
 from __future__ import annotations
 
-from typing import Any
+import sys
+from typing import Any, Final
 
+from functrax.notebook.compiles import show_compiles as show_compiles
 from functrax.notebook.watched_loops import progress as progress
+
+_compiles: Final = show_compiles()
 
 
 def load_ipython_extension(shell: Any) -> None:
     """Add functrax's magics to IPython; ``%load_ext functrax`` calls it.
+
+    On a terminal it also starts :class:`show_compiles`.
 
     Args:
       shell: the interpreter of IPython, or of a notebook.
@@ -30,3 +36,5 @@ def load_ipython_extension(shell: Any) -> None:
     from functrax.notebook.magics import ExplainMagic
 
     shell.register_magic_function(ExplainMagic(shell), magic_kind="line_cell", magic_name="explain")
+    if sys.stderr.isatty():
+        _compiles.start()

@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from typing import Any, Final
 
 #: Seconds between two drawings: on a terminal, which draws over the last one, and elsewhere.
-_TERMINAL, _ELSEWHERE = 0.1, 10.0
+TERMINAL, ELSEWHERE = 0.1, 10.0
 _WIDTH: Final = 30
 
 
@@ -80,7 +80,7 @@ class Line:
         self.n += more
         now = time.monotonic()
         if now >= self._next:
-            self._next = now + (_TERMINAL if self._is_terminal else _ELSEWHERE)
+            self._next = now + (TERMINAL if self._is_terminal else ELSEWHERE)
             self._draw(now)
 
     def close(self) -> None:

@@ -1,10 +1,9 @@
 """A headless Chromium, and the pages that it opens; without it these tests are skipped.
 
-They need ``pip install 'functrax[browser]'`` and Chromium: Debian's or Ubuntu's package
-``chromium``, the browser of ``playwright install chromium``, or the one that
-``FUNCTRAX_CHROMIUM`` names.  The pages of the documentation are built, unless
-``FUNCTRAX_SITE`` names a folder that has them.  Pictures of what was seen are left in
-``build/screenshots``.
+They need ``functrax[browser]`` and Chromium: Debian's package ``chromium``, the browser of
+``playwright install chromium``, or the one that ``FUNCTRAX_CHROMIUM`` names.  The pages of the
+documentation are built, unless ``FUNCTRAX_SITE`` names a folder that has them.  Pictures of what
+was seen are left in ``build/screenshots``.  ``bash scripts/look_at_pages.sh`` does all of it.
 """
 
 from __future__ import annotations

@@ -86,6 +86,8 @@ def test_time_lines_nest_and_leave_out_the_shortest(monkeypatch: pytest.MonkeyPa
     assert data["threads"] == [["main", 0, 0.0, 10.0], ["thread", 2, 2.0, 4.5]]
     assert [e[0] for e in data["events"]] == [0, 1, 1, 2] and data["rows"] == 3
     assert data["events"][1] == [1, 1.0, 2.0, 1, 1, "bytes: 8, lines: a; b", "kernel-0"]
+    one_after_the_other = [TimelineEvent("k", "kernel", n * 0.1001, 0.1004, 1, {}) for n in (0, 1)]
+    assert timeline_data(one_after_the_other, {})["rows"] == 1  # times are rounded
     monkeypatch.setattr("functrax.explanation.page.time_line._MOST", 2)
     data = timeline_data(events, {})
     assert [data["names"][e[3]] for e in data["events"]] == ["outer", "elsewhere"]

@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 
 #: A page stays quick with so many; of more, the shortest are left out.
 _MOST: Final = 20_000
+_ROUNDING: Final = 2e-3  # microseconds that an event may begin before the end of the last one
 
 
 class TimelineEvent(NamedTuple):
@@ -60,7 +61,7 @@ def timeline_data(events: Iterable[TimelineEvent], threads: Mapping[int, str]) -
         if k == 0 or e.thread != kept[k - 1].thread:
             ends = []
             found_threads.append([threads.get(e.thread, "thread"), rows, e.begin, e.begin])
-        while ends and ends[-1] <= e.begin:
+        while ends and ends[-1] <= e.begin + _ROUNDING:
             ends.pop()
         thread = found_threads[-1]
         row = thread[1] + len(ends)

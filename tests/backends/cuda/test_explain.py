@@ -16,6 +16,8 @@ from functrax.backends.cuda import choice, usage as usage_of
 from functrax.backends.cuda.usage import KernelUsage
 from functrax.core.errors.typed import MiscompilationError
 from functrax.explanation.gpu_launches import launches_of
+from functrax.explanation.page.document import unpacked
+from tests.explanation.pages import checked
 
 X = np.random.default_rng(0).normal(size=(64, 100)).astype(np.float32)
 
@@ -65,8 +67,12 @@ def test_programs_of_the_cpu_have_no_launches_on_a_gpu() -> None:
 
 
 def test_the_page_has_the_ptx() -> None:
-    html = functrax.explain(lambda x: jnp.cos(x) + 1)(X)._repr_html_()
+    e = functrax.explain(lambda x: jnp.cos(x) + 1)(X)
+    html = e._repr_html_()
     assert "PTX of #0" in html and ".visible .entry" in html
+    page = e.html()
+    assert {"launches", "kernel-0"} <= {*checked(page).names}
+    assert any(".visible .entry" in text for text in unpacked(page, "texts"))
 
 
 def scanned(x):

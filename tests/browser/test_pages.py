@@ -20,7 +20,7 @@ pytestmark = pytest.mark.slow
 
 WIDTHS = (390, 1280)
 SITE = (
-    "index", "start", "from_jax", "explain", "jax_compatibility", "reference/functrax",
+    "index", "start", "from_jax", "notebooks", "jax_compatibility", "reference/functrax",
     "reference/functrax.numpy",
 )  # fmt: skip
 

@@ -12,6 +12,7 @@ import pytest
 import functrax
 import functrax.numpy as jnp
 from functrax import lax
+from functrax.backends.cuda import choice
 from functrax.core.errors.typed import DonatedBufferError
 from functrax.core.ir import coloring
 from tests.explanation.pages import Page
@@ -23,6 +24,13 @@ def test_arrays_whose_elements_are_left_out_show_their_shape() -> None:
     with jnp.printoptions(threshold=3):
         shown = repr(jnp.arange(5))
     assert shown == "Array([0, 1, 2, 3, 4], shape=(5,), dtype=int32)"
+
+
+def test_shortened_arrays_of_a_gpu_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(choice.VARIABLE, "simulated")
+    with functrax.backend("cuda"):
+        assert repr(jnp.ones((60, 50)) + 1).endswith("dtype=float32, device=cuda:0)")
+        assert repr(jnp.ones(2) + 1) == "Array([2., 2.], dtype=float32)"
 
 
 def test_arrays_that_are_gone_say_so() -> None:

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from functools import cache, lru_cache
 
 from functrax.backends.targets.facts import Target
+from functrax.core.types.size_bounds import choice, estimate
 from functrax.core.types.symbolic_sizes import applied
 
 
@@ -29,6 +30,7 @@ def about(shape: tuple[int, ...]) -> int:
     return math.prod([applied(size_class, n) for n in shape])
 
 
+@choice
 @cache
 def size_class(n: int) -> int:
     """A power of two, or what stands for the sizes between two of them: three quarters of one.
@@ -89,16 +91,18 @@ def launch_ns(
       target: the machine.
     """
     # One function of sizes, so that a size-generic program has one step for it, and no answers.
-    found: int = applied(_launch_ns, tuple(extents), tuple(cycles), tuple(arrays), target)
+    found: int = applied(estimated_launch_ns, tuple(extents), tuple(cycles), tuple(arrays), target)
     return found
 
 
-def _launch_ns(
+@estimate
+def estimated_launch_ns(
     extents: tuple[int, ...],
     cycles: tuple[float, ...],
     arrays: tuple[tuple[int, int], ...],
     target: Target,
 ) -> int:
+    """What :func:`launch_ns` gives, of plain numbers."""
     steps, done = 1, cycles[0]
     for extent, each in zip(extents, cycles[1:], strict=True):
         steps *= extent

@@ -29,6 +29,7 @@ from functrax.core.ir.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
 from functrax.core.tracing.primitive import Primitive
 from functrax.core.tracing.trace import CustomCall
 from functrax.core.types.aval import ShapedArray
+from functrax.core.types.symbolic_sizes import Recorded
 
 
 class NotGenericError(Exception):
@@ -81,7 +82,7 @@ class Flat:
 
     def _value(self, x: Any) -> None:
         kind = type(x)
-        if kind is int:
+        if kind is int or kind is Recorded:
             self.words.append(int)
             self.numbers.append(x)
         elif kind is tuple:
@@ -170,7 +171,7 @@ class Rebuilt:
 
     def _value(self, x: Any) -> Any:
         kind = type(x)
-        if kind is int:
+        if kind is int or kind is Recorded:
             return next(self._numbers)
         if kind is tuple:
             return tuple([self._value(part) for part in x])

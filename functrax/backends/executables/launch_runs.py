@@ -30,6 +30,7 @@ from functrax.backends.executables.program import (
 from functrax.backends.executables.uses import Uses
 from functrax.backends.machine_code.kernel_jit import LaunchCode
 from functrax.backends.targets import target
+from functrax.core.types.size_bounds import roughly
 
 #: Estimated nanoseconds from which on a launch is not collected, and a run takes no more: to hand
 #: work to threads, and to wait for the last one, takes some microseconds.
@@ -69,7 +70,10 @@ def in_runs(
     for j, i in aliases:
         place[outputs[j]] = inputs[i]
     results = set(outputs)
-    nbytes = [x.nbytes if x.kind == "temp" and n not in results else 0 for n, x in enumerate(slots)]
+    nbytes = [
+        roughly(x.nbytes) if x.kind == "temp" and n not in results else 0
+        for n, x in enumerate(slots)
+    ]
     return _Runs(instructions, place, nbytes).collect()
 
 

@@ -34,9 +34,12 @@ from functrax.backends.executables.program import (
     subprograms,
     updated_in_place,
 )
+from functrax.backends.executables.sized_layout import SizedLayout
 from functrax.backends.executables.uses import Uses
 from functrax.backends.targets import target
 from functrax.core.records import record, replace
+from functrax.core.types.size_bounds import roughly
+from functrax.core.types.symbolic_sizes import applied, is_symbolic_dim
 
 ALIGNMENT: Final = 64
 #: Arrays larger than the first cache do not begin at the same place of a page one after the other,
@@ -51,7 +54,7 @@ def padded(nbytes: int) -> int:
 
 def _room(nbytes: int) -> int:
     """What an array takes of an arena."""
-    return padded(nbytes) + (_SPREAD if nbytes > target().first_cache else 0)
+    return padded(nbytes) + (_SPREAD if roughly(nbytes) > target().first_cache else 0)
 
 
 @record
@@ -77,14 +80,29 @@ def workspace(x: Instruction, slots: Sequence[Slot]) -> Workspace:
         case Launch() | HostCall() | CopyInstruction():
             return Workspace(0)
         case CondInstruction():
-            return Workspace(max((b.arena for b in x.branches), default=0))
+            return Workspace(_largest([b.arena for b in x.branches]))
     end, places = 0, []
     for slot, in_place in zip(x.outputs, updated_in_place(x)):
         places.append(-1 if in_place else end)
         end += 0 if in_place else padded(slots[slot].nbytes)
     cell = -1 if isinstance(x, ScanInstruction) else end
     end += 0 if isinstance(x, ScanInstruction) else ALIGNMENT
-    return Workspace(end + max(p.arena for p in subprograms(x)), tuple(places), cell, end)
+    return Workspace(end + _largest([p.arena for p in subprograms(x)]), tuple(places), cell, end)
+
+
+def _largest(some: Sequence[int]) -> int:
+    """The largest of sizes that are not negative; 0 if there are none."""
+    found = 0
+    for n in some:
+        both = type(found) is int and type(n) is int
+        found = max(found, n) if both else applied(max, found, n)
+    return found
+
+
+def _are_sized(program: RuntimeProgram) -> bool:
+    """Whether arrays of a program, or of those inside it, have sizes with names."""
+    inner = [p.arena for x in program.instructions for p in subprograms(x)]
+    return any(map(is_symbolic_dim, (*[s.nbytes for s in program.slots], *inner)))
 
 
 def plan_memory(program: RuntimeProgram) -> RuntimeProgram:
@@ -97,7 +115,7 @@ def plan_memory(program: RuntimeProgram) -> RuntimeProgram:
     for slot, (first, last) in _merged(lives, shared).items():
         starts[first].append(slot)
         ends[last].append(slot)
-    layout = _Layout()
+    layout = SizedLayout() if _are_sized(program) else _Layout()
     offsets, workspaces, peak = {}, list[int](), 0
     for time, step in enumerate(program.steps):
         for slot in starts[time]:
@@ -105,7 +123,7 @@ def plan_memory(program: RuntimeProgram) -> RuntimeProgram:
         sizes = [padded(workspace(instructions[n], program.slots).nbytes) for n in step]
         places = [layout.take(size) if size else -1 for size in sizes]
         workspaces += places
-        peak = max(peak, layout.used)
+        peak = max(peak, roughly(layout.used))
         for place, size in zip(places, sizes):
             layout.give(place, size)
         for slot in ends[time]:

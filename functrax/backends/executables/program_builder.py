@@ -18,6 +18,7 @@ from functrax.backends.executables.memory_plan import plan_memory
 from functrax.backends.executables.program import Aliases, Instruction, Kind, RuntimeProgram, Slot
 from functrax.backends.executables.program_rules import check_program
 from functrax.core.options.config import flushes_subnormals
+from functrax.core.types.size_bounds import roughly
 
 
 class ProgramBuilder:
@@ -93,7 +94,9 @@ class ProgramBuilder:
         aliases = shared_results(self._slots, self._instructions, self._runs, *ends, carry)
         first = aliases
         if carry is None:
-            first = tuple([x for x in aliases if self._slots[outputs[x[0]]].nbytes >= slack()])
+            first = tuple(
+                [x for x in aliases if roughly(self._slots[outputs[x[0]]].nbytes) >= slack()]
+            )
         instructions, runs = in_runs(self._slots, self._instructions, *ends, first)
         if (instructions, runs) != (self._instructions, self._runs):
             self._instructions, self._runs = instructions, runs

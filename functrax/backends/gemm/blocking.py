@@ -38,6 +38,7 @@ from functrax.backends.kernels.tiling import (
 from functrax.backends.targets import Target
 from functrax.core.records import record
 from functrax.core.types import dtypes
+from functrax.core.types.size_bounds import choice, roughly
 from functrax.core.types.symbolic_sizes import applied, decided, recording_of
 
 Way: TypeAlias = Literal["in place", "packed", "windows", "rows"]
@@ -154,7 +155,7 @@ class _Model:
             self.extents = tuple([applied(rounded, n, d in images) for d, n in sizes])
             self.blocks = _blocks(kernel, depth), _blocks(kernel, depth // 2)
         self.steps = math.prod(self.extents[d] for d in kernel.inner)
-        self.arrays = sum(operand.size for operand in kernel.operands)
+        self.arrays = roughly(sum(operand.size for operand in kernel.operands))
         self.few = target.first_cache // dtypes.float64.itemsize
         self.grows = False
 
@@ -218,8 +219,8 @@ class _Model:
     def right_ways(self, side: Side, columns: int, width: int, readers: int) -> Iterator[_Cost]:
         """Of the right side, for so many vectors, which so many tiles of rows read."""
         target = self.target
-        step = abs(stride(side.value, self.kernel.inner[-1])) * self.size
-        beyond = side.read * self.size > target.second_cache
+        step = roughly(abs(stride(side.value, self.kernel.inner[-1])) * self.size)
+        beyond = roughly(side.read) * self.size > target.second_cache
         for way in self._ways(side, columns, width, True):
             yield way
             if way.way == "packed" or readers == 1 or self.words is not None:
@@ -231,7 +232,7 @@ class _Model:
     def _ways(self, side: Side, dim: int, count: int, in_vectors: bool) -> Iterator[_Cost]:
         """Of a side, so many elements or vectors of it along a dim."""
         for_unit, windows = self.words is not None, side.windows
-        own = stride(side.value, dim)
+        own = roughly(stride(side.value, dim))
         if side.place is not None and not for_unit and (own == 1 or not in_vectors):
             yield _Cost("in place", 0, self._in_place(side, own, count, in_vectors))
         panel = count * (self.lanes if in_vectors else 1)
@@ -241,22 +242,22 @@ class _Model:
         if windows is None:
             return
         home, factor = windows.home(dim)
-        total = math.prod(windows.extents[d] for d in windows.dims)
+        total = roughly(math.prod(windows.extents[d] for d in windows.dims))
         if for_unit:
             pays = self.extents[dim] >= panel
         else:
             products = self.steps * math.prod(self.extents[d] for d in self.kernel.outer)
             worth = min(products / _WORTH, self.arrays)
-            pays = total <= max(GROWTH * side.read + self.few, worth)
+            pays = total <= max(GROWTH * roughly(side.read) + self.few, worth)
         if pays and (factor == 1 or not in_vectors):
             later = 0.15 * count if in_vectors and not for_unit else 0.0  # they begin anywhere
             yield _Cost("windows", self._storing(total, stride(windows.value, home) == 1), later)
 
     def _grows(self, side: Side, dim: int, panel: int) -> bool:
         """Whether a side is too large if it is stored in panels of a size."""
-        points = side.points * self._filling(dim, panel)
-        too_large = max(GROWTH * max(side.points, self.arrays), self.few)
-        return side.points > GROWTH * side.read or points > too_large
+        own, read = roughly(side.points), roughly(side.read)
+        too_large = max(GROWTH * max(own, self.arrays), self.few)
+        return own > GROWTH * read or own * self._filling(dim, panel) > too_large
 
     def _filling(self, dim: int, panel: int) -> float:
         """How much longer a dim is that is filled up to whole panels."""
@@ -276,7 +277,7 @@ class _Model:
         """Cycles that a step costs more because it reads a side in place."""
         assert side.place is not None
         target = self.target
-        pitch = self.size * abs(coefficient(side.place[1], self.kernel.inner[-1]))
+        pitch = roughly(self.size * abs(coefficient(side.place[1], self.kernel.inner[-1])))
         if in_vectors:
             kinds = (0.3, 2.0, 5.5)
         elif own <= BAKED:
@@ -289,6 +290,7 @@ class _Model:
         return kinds[2 if pitch % target.colliding_stride == 0 else 1] * count
 
 
+@choice
 def rounded(extent: int, of_image: bool = False) -> int:
     """An extent as plans see it: where it is not short, the next power of two.
 
@@ -320,7 +322,7 @@ def _blocks(kernel: Kernel, depth: int, multiple: int = 1) -> tuple[int, int] | 
       depth: about how many steps a block has.
       multiple: what the size of blocks of the innermost dim is a multiple of.
     """
-    extents, inner = kernel.extents, kernel.inner
+    extents, inner = tuple(map(roughly, kernel.extents)), kernel.inner
     if math.prod(extents[d] for d in inner) <= 2 * depth:
         return None
     inside = 1
@@ -345,7 +347,7 @@ def _stores(
     unused = pitch_of_columns(height, lanes) / height
     worst = 1.0
     for store in kernel.rows:
-        across, along = (abs(coefficient(store.address, d)) for d in (rows, columns))
+        across, along = (roughly(abs(coefficient(store.address, d))) for d in (rows, columns))
         if along == 1:
             continue
         size = kernel.operands[store.buffer].dtype.itemsize

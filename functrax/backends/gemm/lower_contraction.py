@@ -50,6 +50,7 @@ from functrax.core.prims.reindex import Reindexing
 from functrax.core.records import replace
 from functrax.core.scalars.scalar import Builder, Scalar
 from functrax.core.types import dtypes
+from functrax.core.types.size_bounds import roughly
 
 #: What chooses one of several plans.
 Pick: TypeAlias = "Callable[[Kernel, list[Plan], Callable[[Plan], list[Kernel]]], Plan]"
@@ -161,8 +162,8 @@ def _in_order(kernel: Kernel, sides: tuple[Side, Side]) -> tuple[int, ...]:
     places = [side.place[1] for side in sides if side.place is not None]
 
     def key(d: int) -> tuple[bool, int, int]:
-        extent = kernel.extents[d]
-        far = max((abs(coefficient(place, d)) for place in places), default=0)
+        extent = roughly(kernel.extents[d])
+        far = max((roughly(abs(coefficient(place, d))) for place in places), default=0)
         return (True, -far, extent) if extent >= LONG_LOOP else (False, extent, 0)
 
     return tuple(sorted(kernel.inner, key=key))

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from operator import eq
 from typing import Any, Final, NamedTuple
 
 from functrax.backends.gemm.blocking import Plan, rounded
@@ -29,6 +30,7 @@ from functrax.backends.kernels.tiling import (
 from functrax.backends.targets import Target
 from functrax.core.index.expr import Dim, IndexExpr, add_terms
 from functrax.core.records import replace
+from functrax.core.types.size_bounds import choice, roughly, surely
 from functrax.core.types.symbolic_sizes import applied, decided
 
 #: The part of the second cache that a unit keeps for the left side.
@@ -120,7 +122,7 @@ def _panels(
     extents = (*kernel.extents[:dim], height, *kernel.extents[dim + 1 :], count)
     place = Dim(panel) * height + Dim(dim)
     inside = None
-    if kernel.extents[dim] % height:
+    if not surely(eq, kernel.extents[dim] % height, 0):
         inside = Indices(b, extents).both(None, place < kernel.extents[dim])
     value = Replaced(b, dim, place, inside).zero_outside(side.value)
     outer = [d for d in kernel.outer if d in side.dims and d != dim]
@@ -212,7 +214,9 @@ def _along_rows(kernel: Kernel, plan: Plan) -> bool:
     """Whether most results are nearer to one another along the rows than along the columns."""
     nearer = 0
     for store in kernel.rows:
-        rows, columns = (abs(coefficient(store.address, d)) for d in (plan.rows, plan.columns))
+        rows, columns = (
+            roughly(abs(coefficient(store.address, d))) for d in (plan.rows, plan.columns)
+        )
         nearer += 1 if 0 < rows < columns else -1
     return nearer > 0
 
@@ -248,10 +252,12 @@ def _units(
     return _Units(applied(_unit_rows, *exact), applied(_unit_columns, *exact), many)
 
 
+@choice
 def _unit_rows(*numbers: Any) -> int:
     return _unit(*numbers)[0]
 
 
+@choice
 def _unit_columns(*numbers: Any) -> int:
     return _unit(*numbers)[1]
 

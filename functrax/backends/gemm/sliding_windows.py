@@ -20,7 +20,7 @@ from functrax.backends.kernels.merge import Rewriting
 from functrax.core.index.expr import Dim, IndexExpr, add_terms
 from functrax.core.records import record
 from functrax.core.scalars.scalar import Builder, Scalar
-from functrax.core.types.symbolic_sizes import gcd
+from functrax.core.types.symbolic_sizes import gcd, integer
 
 
 @record
@@ -118,7 +118,7 @@ def _affine(node: Scalar, found: dict[int, IndexExpr]) -> IndexExpr | None:
     if node.op == "dim":
         return Dim(node.attr)
     if node.op in ("const", "int"):
-        return add_terms(int(node.attr), ())  # a constant may be a scalar of NumPy
+        return add_terms(integer(node.attr), ())  # a constant may be a scalar of NumPy
     known = [found[id(x)] for x in node.args if id(x) in found]
     if not known or len(known) < len(node.args):
         return None

@@ -6,11 +6,13 @@ Start at :func:`accesses`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from operator import eq
 
 from functrax.backends.kernels.ir import Kernel, Store, ordered
 from functrax.backends.targets import target
 from functrax.core.index.expr import Dim, IndexExpr, add_terms
 from functrax.core.scalars.scalar import Scalar
+from functrax.core.types.size_bounds import roughly, surely
 
 
 def accesses(kernel: Kernel) -> Iterator[tuple[IndexExpr, int, bool]]:
@@ -86,7 +88,7 @@ def is_streamed(kernel: Kernel, store: Store, aligned: bool = False) -> bool:
     size = kernel.operands[store.buffer].dtype.itemsize
     vector = size * kernel.lanes
     steps = [c for a, c in store.address.terms if a.dims_mask != 1 << (kernel.vector or 0)]
-    whole = all(step * size % vector == 0 for step in (*steps, store.address.const))
+    whole = all(surely(eq, step * size % vector, 0) for step in (*steps, store.address.const))
     return vector % target().cache_line == 0 and (whole or aligned)
 
 
@@ -95,4 +97,4 @@ def is_large(kernel: Kernel, store: Store) -> bool:
     operand = kernel.operands[store.buffer]
     if operand.scratch or store.offset or store.combine or store.guard:
         return False
-    return operand.dtype.itemsize * operand.size >= target().streamed_bytes
+    return roughly(operand.dtype.itemsize * operand.size) >= target().streamed_bytes

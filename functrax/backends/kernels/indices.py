@@ -22,6 +22,7 @@ from functrax.core.index.expr import Condition, Dim, FloorDiv, IndexExpr, Indica
 from functrax.core.index.map_form import flatten
 from functrax.core.scalars.scalar import Builder, Scalar
 from functrax.core.types.aval import ShapedArray
+from functrax.core.types.symbolic_sizes import is_symbolic_dim
 
 #: What indices are computed in where it is enough, and the first number that it does not hold.
 NARROW = np.dtype(np.int32)
@@ -204,7 +205,7 @@ class Indices:
 
     def _number(self, value: int, dtype: np.dtype[Any]) -> Scalar:
         """An integer: written into the kernel if it is tiny, else given when it runs."""
-        if abs(value) <= 8:
+        if not is_symbolic_dim(value) and abs(value) <= 8:
             return self.builder.const(value, dtype)
         return self.builder.node("int", dtype, (), value)
 

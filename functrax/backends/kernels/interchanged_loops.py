@@ -58,6 +58,8 @@ from functrax.core.scalars.scalar import Builder, Scalar
 from functrax.core.tracing.primitive import Elementwise
 from functrax.core.types import dtypes
 from functrax.core.types.aval import ShapedArray
+from functrax.core.types.size_bounds import roughly
+from functrax.core.types.symbolic_sizes import is_symbolic_dim
 
 _Leaf: TypeAlias = Callable[[Point, "Scalar | None"], Scalar]
 
@@ -107,12 +109,13 @@ def _of_points(
     """A loop over the points of a batch shape."""
     points = math.prod(batch)
     has_vectors = not target().warp
-    few = 8 * points <= PORTABLE.vector_bytes // dtypes.float32.itemsize
+    eighth = PORTABLE.vector_bytes // dtypes.float32.itemsize // 8
+    few = not is_symbolic_dim(points) and points <= eighth
     if has_vectors and few and not updates:
         found = _by_rows(eqn, batch, programs, strict)
         if found is not None:
             return found
-    if terms_of(programs) > 4 * MOST_TERMS * points:
+    if roughly(terms_of(programs)) > 4 * MOST_TERMS * roughly(points):
         return Refusal("sums of too many terms to be written out")
     return _PointLoop(eqn, batch, programs, updates).lowered()
 
@@ -172,7 +175,10 @@ def _batch_shapes(eqn: Eqn, updates: Mapping[int, Eqn]) -> Iterator[Shape]:
     for length in range(len(prefix), -1, -1):
         batch = prefix[:length]
         points = math.prod(batch)
-        if sum(v.aval.size // points if v.aval.shape else 1 for v in carried) <= MOST_CARRIED:
+        carried_points = [v.aval.size // points if v.aval.shape else 1 for v in carried]
+        if any(map(is_symbolic_dim, carried_points)):
+            continue
+        if sum(carried_points) <= MOST_CARRIED:
             yield batch
 
 
@@ -192,7 +198,8 @@ class _Step:
         axes = reduced_axes(eqn)
         assert axes is not None
         shape = eqn.invars[0].aval.shape
-        if math.prod(shape[d] for d in axes) > MOST_CARRIED:
+        count = math.prod(shape[d] for d in axes)
+        if is_symbolic_dim(count) or count > MOST_CARRIED:
             refuse("a reduction of a large array in a step")
         kept = iter(point)
         ranges = [

@@ -29,6 +29,8 @@ from functrax.backends.kernels.values import Shape, is_update
 from functrax.backends.targets import target
 from functrax.core.ir.jaxpr import Jaxpr
 from functrax.core.records import replace
+from functrax.core.types.size_bounds import roughly
+from functrax.core.types.symbolic_sizes import is_symbolic_dim
 
 #: A group's space of this many points is split where conditions change, into at most so many parts,
 #: if it has at most twice as many equations: the parts take a tenth to a third less time, and
@@ -94,7 +96,8 @@ def _written_out(plain: Lowering, kernel: Kernel, costs: Costs) -> Kernel | None
     if _has_windows(kernel):
         most = min(MOST_TERMS // 2, MOST_OPERATIONS // max(kernel.work, 1))
         spread = _short_axes([d for d in range(len(shape)) if d not in axes], shape, most)
-    is_short = math.prod([shape[d] for d in axes]) <= most
+    known = not any(is_symbolic_dim(shape[d]) for d in axes)
+    is_short = known and math.prod([shape[d] for d in axes]) <= most
     if not is_short and not spread:
         return None
     before, copies = costs(kernel), math.prod([shape[d] for d in (axes if is_short else spread)])
@@ -164,7 +167,7 @@ def _parts(whole: Lowering, kernel: Kernel, costs: Costs) -> list[Kernel] | None
         return None
     if not _is_worth_splitting(points, kernel, LEAST_SPLIT):
         return None
-    large = points >= LEAST_SPLIT
+    large = roughly(points) >= LEAST_SPLIT
     # Where nothing else is asked, parts that read rows from end to end are worth it, too.
     also_rows = large and not whole.indices.breaks
     if not whole.indices.breaks and not also_rows:
@@ -230,7 +233,7 @@ def _with_what_it_touches(kernel: Kernel) -> Kernel:
 
 def _is_worth_splitting(points: int, kernel: Kernel, least: int) -> bool:
     """Whether a kernel does as much as a choice at so many points."""
-    return points >= least or points * kernel.work >= 4 * least
+    return roughly(points) >= least or roughly(points * kernel.work) >= 4 * least
 
 
 class _Part:

@@ -37,6 +37,7 @@ from functrax.core.prims.lowered_reductions import Fold, Reduction
 from functrax.core.prims.reduce import ArgReduce, reduce_sum
 from functrax.core.scalars.scalar import Builder, Scalar
 from functrax.core.types import dtypes
+from functrax.core.types.size_bounds import roughly
 
 NOTHING: Final[Mapping[Eqn, Reduction]] = MappingProxyType({})
 #: The most products that are added up in their own dtype outside of contractions.  Where vectors
@@ -284,7 +285,7 @@ class Lowering:
 
         These are added up in their own dtype, as those are that are recognised as contractions.
         """
-        short = math.prod(self.extents[d] for d in self.inner) <= SHORT_PRODUCT
+        short = roughly(math.prod(self.extents[d] for d in self.inner)) <= SHORT_PRODUCT
         if self.strict or not short or eqn.primitive is not reduce_sum or value.op != "mul":
             return False
         if value.dtype not in (dtypes.float32, dtypes.float64):

@@ -36,7 +36,8 @@ from functrax.core.scalars.scalar import Builder, Scalar
 from functrax.core.tracing.primitive import Elementwise
 from functrax.core.types import dtypes
 from functrax.core.types.aval import ShapedArray
-from functrax.core.types.symbolic_sizes import applied, asked
+from functrax.core.types.size_bounds import emitted, whole
+from functrax.core.types.symbolic_sizes import applied, asked, is_symbolic_dim
 
 Shape: TypeAlias = tuple[int, ...]
 Point: TypeAlias = tuple[IndexExpr, ...]
@@ -98,16 +99,20 @@ def number(b: Builder, x: Literal) -> Scalar:
         kind = ShapedArray((), dtypes.real_dtype(dtype))
         parts = [Literal(applied(part, value), kind) for part in (np.real, np.imag)]
         return b.complex(number(b, parts[0]), number(b, parts[1]))
+    if is_symbolic_dim(value) and dtype.kind in "iu":
+        return b.node("int", dtype, (), applied(whole, value))
     if dtype not in _GIVEN or asked(_is_written, value):
         return b.const(value, dtype)
-    return b.node("given", dtype, (), applied(_bits, value))
+    return b.node("given", dtype, (), applied(bits_of, value))
 
 
 def _is_written(value: Any) -> bool:
     return abs(float(value)) in _WRITTEN or math.isnan(value)
 
 
-def _bits(value: Any) -> int:
+@emitted
+def bits_of(value: Any) -> int:
+    """The bits of a float, as an integer."""
     return int(value.view(f"i{value.dtype.itemsize}"))
 
 

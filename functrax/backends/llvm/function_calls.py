@@ -33,6 +33,7 @@ from functrax.backends.targets import target
 from functrax.core.prims.lowered_bits import threefry2x32
 from functrax.core.scalars.scalar import MATH, THREEFRY, WORD, Builder, Scalar
 from functrax.core.types import dtypes
+from functrax.core.types.size_bounds import roughly
 
 #: So many of one kind are written in place, at most.
 IN_PLACE: Final = 8
@@ -57,6 +58,7 @@ class FunctionCalls:
 
     def __init__(self, nodes: Iterable[Scalar], points: int, modules: bool = True) -> None:
         functions = [node for node in nodes if node.op in EXPANSIONS or node.op == THREEFRY]
+        points = roughly(points)
         most = IN_PLACE if points >= MANY_POINTS else FEW_IN_PLACE
         count = Counter((node.op, node.dtype) for node in functions)
         self._kinds = {kind for kind, n in count.items() if n > most}

@@ -14,12 +14,14 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
+from operator import le
 from typing import Any, Final
 
 import numpy as np
 
 from functrax.core.errors.typed import DTypeError
 from functrax.core.types import dtypes
+from functrax.core.types.size_bounds import surely
 
 _MOST_OF_I32: Final = 2**31 - 1
 REGISTERS: Final[dict[np.dtype[Any], str]] = {
@@ -99,7 +101,7 @@ def splat(line: Callable[[str], str], name: str, element: str, lanes: int) -> st
 
 def below(line: Callable[[str], str], count: str, lanes: int, most: int = 0) -> str:
     """Which lanes have a number below an ``i64``, which is ``most`` at most."""
-    if most > _MOST_OF_I32:
+    if not surely(le, most, _MOST_OF_I32):
         count = line(f"call i64 @llvm.smin.i64(i64 {count}, i64 {lanes})")
     all_ = splat(line, line(f"trunc i64 {count} to i32"), "i32", lanes)
     return line(f"icmp slt <{lanes} x i32> {lane_numbers(range(lanes))}, {all_}")

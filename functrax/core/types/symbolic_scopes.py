@@ -26,7 +26,7 @@ from functrax.core.types import size_polynomials as sp
 from functrax.core.types.size_polynomials import Polynomial, SizeFacts
 from functrax.core.types.symbolic_sizes import Recorded, SizeRecording, recording_of
 
-_MOST_OF_INT32: Final = 2**31 - 1
+MOST_OF_INT32: Final = 2**31 - 1
 _LONGEST: Final = 2_000  # characters of an expression
 _CONSTRAINT: Final = re.compile(r"(.+?)(>=|<=|==|<|>)(.+)")
 #: Values that sizes have for their hashes alone: primes, so that what differs seldom looks alike.
@@ -102,7 +102,7 @@ class SymbolicScope(SizeRecording):
         return found
 
     def apply(self, function: Callable[..., Any], *operands: Any) -> Any:
-        made = _OPERATIONS.get(function)
+        made = OPERATIONS.get(function)
         if made is None or not all(_whole(x) for x in operands):
             self._refuse(f"{getattr(function, '__name__', function)} of", operands)
         if function in (max, min):
@@ -114,7 +114,7 @@ class SymbolicScope(SizeRecording):
     def ask(self, function: Callable[..., bool], *operands: Any) -> bool:
         if function is bool:
             function, operands = operator.ne, (*operands, 0)
-        if function not in _COMPARISONS:
+        if function not in COMPARISONS:
             self._refuse(f"{getattr(function, '__name__', function)} of", operands)
         if not all(_whole(x) for x in operands):
             if function in (operator.eq, operator.ne):
@@ -130,7 +130,7 @@ class SymbolicScope(SizeRecording):
             return found.pop()
         if self._assumes_small(operands):
             return self.ask(function, *operands)
-        sign = _COMPARISONS[function]
+        sign = COMPARISONS[function]
         raise SizeError(
             f"Symbolic dimension comparison '{self.shown_any(operands[0])}' {sign} "
             f"'{self.shown_any(operands[1])}' is inconclusive: it holds for some sizes and not for "
@@ -151,8 +151,8 @@ class SymbolicScope(SizeRecording):
         That is a constraint from now on, which each call is tested for.
         """
         for x, y in (operands, reversed(operands)):
-            if type(x) is Recorded and type(y) is not Recorded and abs(y) >= _MOST_OF_INT32:
-                self.require(f"{self.shown_any(x)} <= {_MOST_OF_INT32 - 1}")
+            if type(x) is Recorded and type(y) is not Recorded and abs(y) >= MOST_OF_INT32:
+                self.require(f"{self.shown_any(x)} <= {MOST_OF_INT32 - 1}")
                 return True
         return False
 
@@ -264,7 +264,7 @@ def _extremum(name: str) -> Any:
     return chosen
 
 
-_OPERATIONS: Final[dict[Any, Callable[..., Polynomial]]] = {
+OPERATIONS: Final[dict[Any, Callable[..., Polynomial]]] = {
     operator.add: sp.add,
     operator.sub: lambda p, q: sp.add(p, q, -1),
     operator.mul: sp.multiply,
@@ -279,7 +279,7 @@ _OPERATIONS: Final[dict[Any, Callable[..., Polynomial]]] = {
     max: _extremum("max"),
     min: _extremum("min"),
 }
-_COMPARISONS: Final[dict[Any, str]] = {
+COMPARISONS: Final[dict[Any, str]] = {
     operator.lt: "<",
     operator.le: "<=",
     operator.gt: ">",
@@ -315,11 +315,11 @@ def _read(text: str, variable: Callable[[str], Polynomial]) -> Polynomial:
             case ast.Name(id=name):
                 return variable(name)
             case ast.BinOp(left=left, op=op, right=right) if type(op) in _NODES:
-                return _OPERATIONS[_NODES[type(op)]](read(left), read(right))
+                return OPERATIONS[_NODES[type(op)]](read(left), read(right))
             case ast.UnaryOp(op=op, operand=operand) if type(op) in _NODES:
-                return _OPERATIONS[_NODES[type(op)]](read(operand))
+                return OPERATIONS[_NODES[type(op)]](read(operand))
             case ast.Call(func=ast.Name(id=name), args=[a, b], keywords=[]) if name in _CALLS:
-                return _OPERATIONS[_CALLS[name]](read(a), read(b))
+                return OPERATIONS[_CALLS[name]](read(a), read(b))
         raise _bad(text, "numbers, names, +, -, *, floordiv, mod, max and min")
 
     try:

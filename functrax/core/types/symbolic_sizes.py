@@ -55,7 +55,7 @@ _SIGNS: Final[dict[Callable[..., Any], str]] = {
 }
 _PLAIN: Final = (int, float, np.generic)
 _T = TypeVar("_T")
-_as_scalar: Final = lambda value, dtype: np.asarray(value, dtype)[()]  # noqa: E731
+as_scalar: Final = lambda value, dtype: np.asarray(value, dtype)[()]  # noqa: E731
 _count: Final = itertools.count()
 
 
@@ -122,7 +122,7 @@ class SizeRecording:
 
     def scalar(self, x: Recorded, dtype: Any) -> Any:
         """A number as one of a dtype, which a literal holds."""
-        return self.apply(_as_scalar, x, dtype)
+        return self.apply(as_scalar, x, dtype)
 
     def attribute(self, x: Recorded, name: str) -> Any:
         """An attribute of the value, for which that is asked."""

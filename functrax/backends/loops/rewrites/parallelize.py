@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from operator import eq
 from typing import ClassVar
 
 from functrax.backends.loops.rewrites.rewrite import Rewrite, on_loops
 from functrax.backends.loops.tree import INDEX, Function, Loop, Statement, index, number, smaller
 from functrax.core.records import record, replace
+from functrax.core.types.size_bounds import surely
 
 
 @record
@@ -36,7 +38,9 @@ class Parallelize(Rewrite):
         end = b.add(low, grain)
 
         def change(loop: Loop) -> list[Statement]:
-            masked = loop.masked or (loop.kind == "vector" and self.grain % loop.step != 0)
+            masked = loop.masked or (
+                loop.kind == "vector" and not surely(eq, self.grain % loop.step, 0)
+            )
             return [replace(loop, begin=low, end=smaller(b, end, loop.end), masked=masked)]
 
         tree = on_loops(tree, self.dim, change)

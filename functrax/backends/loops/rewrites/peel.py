@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import ne
 from typing import ClassVar
 
 from functrax.backends.kernels.ir import Store
@@ -17,6 +18,7 @@ from functrax.backends.loops.tree import (
     smaller,
 )
 from functrax.core.records import record, replace
+from functrax.core.types.size_bounds import surely
 
 
 @record
@@ -39,7 +41,9 @@ class Peel(Rewrite):
                 return [loop]
             whole = b.logic("and", length(b, loop.begin, loop.end), b.const(-loop.step, INDEX))
             middle = plus(b, loop.begin, whole)
-            maybe = loop.begin.op != "const"  # a part may have whole vectors only, or none
+            rest = tree.extents[self.dim] % loop.step
+            # A part may have whole vectors only, or none.
+            maybe = loop.begin.op != "const" or not surely(ne, rest, 0)
             main = replace(loop, end=middle, masked=False, maybe_empty=maybe)
             return in_two(tree, main, replace(loop, begin=middle, maybe_empty=maybe, peeled=True))
 

@@ -39,6 +39,7 @@ from functrax.backends.loops.tree import (
 from functrax.core.index.expr import Dim, IndexExpr, add_terms
 from functrax.core.records import record, replace
 from functrax.core.scalars.scalar import Builder, Scalar
+from functrax.core.types.size_bounds import roughly
 
 _WORD: Final = np.dtype(np.uint32)
 #: The largest step between neighbours of which whole lines are asked for.
@@ -435,7 +436,7 @@ class _Tiled:
         """Whether tiles ask for what later ones read of the right side."""
         t = self.tiling
         inside = len(self.inner) - (0 if t.block is None else self.inner.index(t.block[0]))
-        narrow = self.extents[t.columns] < t.width * t.lanes
+        narrow = roughly(self.extents[t.columns]) < t.width * t.lanes
         return inside == 1 and t.fetches and not narrow and not t.on_unit
 
 

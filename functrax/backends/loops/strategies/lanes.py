@@ -22,6 +22,7 @@ from functrax.backends.targets import Target
 from functrax.core.records import replace
 from functrax.core.scalars.scalar import MATH
 from functrax.core.types.dtypes import float32, real_dtype
+from functrax.core.types.size_bounds import choice, roughly
 from functrax.core.types.symbolic_sizes import applied, decided
 
 #: Kernels with fewer nodes than this hide latencies by using more lanes.
@@ -60,8 +61,9 @@ def choose_vector(kernel: Kernel, dims: tuple[int, ...] | None = None) -> int | 
         strided = sum(weight for step, weight in steps if step not in (0, 1))
         full = decided(_fullness, kernel.extents[d])
         score = full * (1 + contiguous) / (1 + strided)
-        if score > best_score or (score == best_score and kernel.extents[d] > longest):
-            best, best_score, longest = d, score, kernel.extents[d]
+        extent = roughly(kernel.extents[d])
+        if score > best_score or (score == best_score and extent > longest):
+            best, best_score, longest = d, score, extent
     return best
 
 
@@ -109,6 +111,7 @@ def _ns_along(kernel: Kernel, d: int, target: Target) -> float:
     return kernel_ns(tried, target) + again
 
 
+@choice
 def _again_ns(times: int, nbytes: int, target: Target) -> float:
     """Nanoseconds to move arrays so often, beyond once."""
     return (times - 1) * moving_ns(nbytes, target)
@@ -164,15 +167,14 @@ def choose_lanes(kernel: Kernel, target: Target) -> None:
             lanes *= 4 if work <= LIGHT else 2 if work <= 2 * LIGHT else 1
         if work <= LIGHT and _is_column_sum(kernel) and target.vector_bytes >= 64:
             lanes *= 2  # there are registers for it, and memory is read in longer pieces
-        while (
-            v in kernel.outer and lanes > 2 * vector and _is_mostly_tail(kernel.extents[v], lanes)
-        ):
+        extent = roughly(kernel.extents[v])
+        while v in kernel.outer and lanes > 2 * vector and _is_mostly_tail(extent, lanes):
             lanes //= 2
-    elif has_functions(kernel) and 2 * kernel.points * widest >= target.second_cache:
+    elif has_functions(kernel) and roughly(2 * kernel.points * widest) >= target.second_cache:
         lanes *= 2  # two chains of dependent operations at a time, where it pays to compile them
     elif work <= 2 * LIGHT:
         lanes = max(lanes, _lanes_of_a_line(kernel, target))
-    while lanes // 2 >= kernel.extents[v]:
+    while lanes // 2 >= roughly(kernel.extents[v]):
         lanes //= 2
     kernel.lanes = lanes
 

@@ -11,7 +11,8 @@ from functrax.backends.kernels.ir import Kernel
 from functrax.backends.loops.rewrites.parallelize import Parallelize
 from functrax.backends.targets import Target
 from functrax.core.scalars.scalar import MATH
-from functrax.core.types.symbolic_sizes import applied
+from functrax.core.types.size_bounds import clipped, roughly
+from functrax.core.types.symbolic_sizes import is_symbolic_dim
 
 #: Fewer steps than this do not keep threads busy; twice as many are shared evenly.
 FEW: Final = 8
@@ -24,18 +25,16 @@ def share(kernel: Kernel, target: Target) -> list[Parallelize]:
     """
     if not kernel.outer:
         return []
-    long_enough = [d for d in kernel.outer if kernel.extents[d] >= 2 * FEW]
+    long_enough = [d for d in kernel.outer if roughly(kernel.extents[d]) >= 2 * FEW]
     if long_enough:
         shared = long_enough[0]
     else:
-        shared = max(kernel.outer, key=lambda d: kernel.extents[d])
-    per_point = max(kernel.points // kernel.extents[shared], 1)
+        shared = max(kernel.outer, key=lambda d: roughly(kernel.extents[d]))
+    per_point = max(roughly(kernel.points) // roughly(kernel.extents[shared]), 1)
     functions = sum(1 for node in kernel.nodes() if node.op in MATH)
     grain = -(-target.unit_points // (1 + functions) // per_point)
     if shared == kernel.vector:
         grain = -(-grain // kernel.lanes) * kernel.lanes
-    return [Parallelize(shared, applied(_between, grain, kernel.extents[shared]))]
-
-
-def _between(grain: int, points: int) -> int:
-    return max(1, min(grain, points))
+    if not is_symbolic_dim(kernel.extents[shared]):
+        grain = clipped(grain, 1, kernel.extents[shared])
+    return [Parallelize(shared, grain)]

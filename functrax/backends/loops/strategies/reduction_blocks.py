@@ -26,6 +26,7 @@ from functrax.core.index.expr import Dim, IndexExpr
 from functrax.core.records import replace
 from functrax.core.scalars.scalar import MATH, Scalar
 from functrax.core.types import dtypes
+from functrax.core.types.size_bounds import roughly
 
 #: A reduction is done in blocks when it has few rows, and longer ones than this.
 BLOCK: Final = 1 << 15
@@ -56,7 +57,7 @@ def block_of_reduction(kernel: Kernel, target: Target) -> int | None:
     )
     if target.strict or kernel.vector in kernel.inner:
         return None
-    if step * kernel.extents[shared] < target.second_cache:
+    if roughly(step * kernel.extents[shared]) < target.second_cache:
         return None
     return max(target.streams * target.page // step, 2 * target.streams)
 
@@ -239,6 +240,6 @@ def narrow_lanes(kernel: Kernel, target: Target) -> int:
     sums = any(is_widened_sum(r) for stage in kernel.stages for r in stage.reductions)
     if not sums or target.strict or kernel.vector not in kernel.inner:
         return kernel.lanes
-    if math.prod(kernel.extents[d] for d in kernel.inner) < LONG_ROW:
+    if roughly(math.prod(kernel.extents[d] for d in kernel.inner)) < LONG_ROW:
         return kernel.lanes
     return min(kernel.lanes, target.vector_bytes // dtypes.float32.itemsize)

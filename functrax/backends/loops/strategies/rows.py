@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from operator import eq
 from typing import Final
 
 from functrax.backends.kernels.accesses import (
@@ -25,6 +26,7 @@ from functrax.backends.loops.rewrites.rewrite import Rewrite
 from functrax.backends.loops.strategies.lanes import FEW_VECTORS, LIGHT, has_functions
 from functrax.backends.targets import Target
 from functrax.core.records import replace
+from functrax.core.types.size_bounds import roughly, surely
 
 #: Rows of fewer vectors are not worth a short one at their beginning.
 LEAST_LINES: Final = 16
@@ -164,7 +166,7 @@ def _pieces(
 
 def is_from_memory(nbytes: int, target: Target) -> bool:
     """Whether most of so many bytes that are read cannot be in the second cache."""
-    return nbytes >= 2 * target.second_cache
+    return roughly(nbytes) >= 2 * target.second_cache
 
 
 def _row_ahead(kernel: Kernel, target: Target) -> int | None:
@@ -187,7 +189,7 @@ def _row_ahead(kernel: Kernel, target: Target) -> int | None:
         if coefficient(address, d)
     )
     row = size // math.prod(kernel.extents[n] for n in kernel.outer)
-    near = target.far_stride <= row <= target.first_cache // 2
+    near = target.far_stride <= roughly(row) <= target.first_cache // 2
     return d if near and is_from_memory(size, target) else None
 
 
@@ -196,10 +198,11 @@ def _has_own_tail(kernel: Kernel, shared: Parallelize | None, aligned: Store | N
     v = kernel.vector
     if v is None or kernel.lanes == 1 or kernel.work > 2 * LIGHT:
         return False
-    whole = kernel.extents[v] % kernel.lanes == 0 and _length(kernel, shared) % kernel.lanes == 0
+    lengths = kernel.extents[v], _length(kernel, shared)
+    whole = all(surely(eq, length % kernel.lanes, 0) for length in lengths)
     if whole and aligned is None:
         return False
-    if kernel.extents[v] >= FEW_VECTORS * kernel.lanes:
+    if roughly(kernel.extents[v]) >= FEW_VECTORS * kernel.lanes:
         return True
-    columns = kernel.inner and v in kernel.outer and kernel.extents[v] > kernel.lanes
-    return bool(columns) and math.prod(kernel.extents[d] for d in kernel.inner) >= LONG_ROW
+    columns = kernel.inner and v in kernel.outer and roughly(kernel.extents[v]) > kernel.lanes
+    return bool(columns) and roughly(math.prod(kernel.extents[d] for d in kernel.inner)) >= LONG_ROW

@@ -21,6 +21,7 @@ Start at :func:`choose_tile`.
 from __future__ import annotations
 
 import math
+from operator import le
 from typing import Final
 
 from functrax.backends.kernels.accesses import accesses, coefficient, coefficients, is_streamed
@@ -33,6 +34,8 @@ from functrax.backends.loops.strategies.lanes import reorder
 from functrax.backends.loops.strategies.parallel import FEW
 from functrax.backends.loops.strategies.rows import streams
 from functrax.backends.targets import Target
+from functrax.core.types.size_bounds import roughly, surely
+from functrax.core.types.symbolic_sizes import is_symbolic_dim
 
 #: How many tiles write side by side where lines collide: half as many if no two of the rows that
 #: are read share a page.
@@ -109,7 +112,7 @@ def _share_tiles(
     only_streams = _only_streams(kernel)
     limit = target.scattered_lines[only_streams]
     lines = 1
-    alone = kernel.extents[v] <= kernel.lanes  # no other stripe writes beside this one
+    alone = surely(le, kernel.extents[v], kernel.lanes)  # no other stripe writes beside this one
     length = math.prod(kernel.extents[d] for d in stripe)
     beside = _side_by_side(kernel, target, tile, only_streams, length)
 
@@ -118,22 +121,23 @@ def _share_tiles(
         if d in (v, tile):
             whole = kernel.lanes * (beside if d == v else 1)
             grain = -(-grain // whole) * whole
-        return beside, [Parallelize(d, min(grain, kernel.extents[d]))]
+        grain = grain if is_symbolic_dim(kernel.extents[d]) else min(grain, kernel.extents[d])
+        return beside, [Parallelize(d, roughly(grain))]
 
     for d in reversed(stripe):
-        if lines * kernel.extents[d] > 2 * limit and not alone:
+        if roughly(lines * kernel.extents[d]) > 2 * limit and not alone:
             return shared(d, -(-limit // lines))
         lines *= kernel.extents[d]
     around = [d for d in kernel.outer if d not in stripe and d != v]
     steps = -(-kernel.extents[v] // kernel.lanes)
     points = math.prod(kernel.extents[d] for d in kernel.outer)
     for d in around:
-        if kernel.extents[d] >= 2 * FEW or kernel.extents[d] > steps:
+        if roughly(kernel.extents[d]) >= 2 * FEW or roughly(kernel.extents[d] - steps) > 0:
             return shared(d, -(-target.unit_points * kernel.extents[d] // points))
-    longest = max(stripe, key=lambda d: kernel.extents[d])
-    if steps < FEW and kernel.extents[longest] > kernel.extents[v]:
+    longest = max(stripe, key=lambda d: roughly(kernel.extents[d]))
+    if roughly(steps) < FEW and roughly(kernel.extents[longest] - kernel.extents[v]) > 0:
         return shared(longest, -(-target.unit_points * kernel.extents[longest] // points))
-    while beside > 1 and steps < FEW * beside:
+    while beside > 1 and roughly(steps) < FEW * beside:
         beside //= 2
     return shared(v, -(-target.unit_points // lines))
 

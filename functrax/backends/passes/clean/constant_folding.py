@@ -26,7 +26,7 @@ from functrax.core.prims.slicing import concatenate
 from functrax.core.tracing.primitive import Elementwise, Primitive
 from functrax.core.types import dtypes
 from functrax.core.types.aval import ShapedArray
-from functrax.core.types.symbolic_sizes import applied, asked
+from functrax.core.types.symbolic_sizes import applied, asked, is_symbolic_dim
 
 #: Larger arrays are not computed ahead.
 MAX_ELEMENTS = 1024
@@ -128,6 +128,8 @@ def _value(eqn: Eqn, operands: Sequence[Any]) -> Any:
         return None
     arrays = [v for v, x in zip(eqn.invars, operands) if type(x) is not Literal]
     sizes = [aval.size, *(v.aval.size for v in arrays)]
+    if any(map(is_symbolic_dim, sizes)):
+        return None
     if max(sizes) > MAX_ELEMENTS or (not operands and eqn.primitive is not iota):
         return None
     if not isinstance(eqn.primitive, Elementwise) and any(type(x) is Literal for x in operands):
@@ -141,6 +143,8 @@ def _value(eqn: Eqn, operands: Sequence[Any]) -> Any:
 
 def _may_compute(eqn: Eqn) -> bool:
     """Whether the reference gives the bits that a kernel would, where that matters."""
+    if any(type(x) is Literal and is_symbolic_dim(x.val) for x in eqn.invars):
+        return False
     if not options.strict:
         return True
     discrete = all(x.aval.dtype.kind in "biu" for x in (*eqn.invars, *eqn.outvars))

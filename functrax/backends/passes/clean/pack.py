@@ -17,6 +17,7 @@ from functrax.core.ir.jaxpr import Atom, Eqn, Jaxpr, Var
 from functrax.core.options.config import state as options
 from functrax.core.prims.identity import optimization_barrier
 from functrax.core.prims.reindex import broadcast_in_dim, transpose
+from functrax.core.types.size_bounds import roughly
 
 #: An operand is copied if it is read more often than this.
 TIMES = 16
@@ -52,4 +53,5 @@ def _turns(eqn: Eqn) -> bool:
     if eqn.primitive is not broadcast_in_dim or not isinstance(eqn.invars[0], Var):
         return False
     dims, aval = eqn.params["dims"], eqn.outvars[0].aval
-    return tuple(sorted(dims)) != tuple(dims) and aval.size >= TIMES * eqn.invars[0].aval.size > 0
+    size = roughly(eqn.invars[0].aval.size)
+    return tuple(sorted(dims)) != tuple(dims) and roughly(aval.size) >= TIMES * size > 0

@@ -34,6 +34,7 @@ from functrax.core.prims.reindex import Reindexing, broadcast_in_dim, transpose,
 from functrax.core.records import field, record
 from functrax.core.tracing.primitive import Elementwise
 from functrax.core.tracing.stage import live_eqns, stage
+from functrax.core.types.size_bounds import roughly
 
 #: Fewer steps stay as they are.
 MIN_STEPS: Final = 4
@@ -197,7 +198,7 @@ def _is_little(loop: _Loop, cut: Sequence[Var], stacked: set[Var], most: int) ->
     """Whether values of the loop differ from step to step, and few elements are to be stacked."""
     fresh = [v for v in cut if v not in stacked]
     few = sum(v.aval.size for v in fresh) <= most
-    fits = all(_nbytes(loop, v) <= MOST_BYTES for v in fresh)
+    fits = all(roughly(_nbytes(loop, v)) <= MOST_BYTES for v in fresh)
     return few and fits and any(v not in loop.consts for v in cut)
 
 

@@ -20,6 +20,7 @@ from functrax.core.index.map import IndexMap
 from functrax.core.ir.jaxpr import Atom, Eqn, Var
 from functrax.core.prims.reindex import map_of
 from functrax.core.types.aval import ShapedArray
+from functrax.core.types.size_bounds import roughly
 
 Shape: TypeAlias = tuple[int, ...]
 #: The view of an array of a shape as it is.
@@ -101,7 +102,7 @@ class Layouts(dict[Atom, RepeatLayout]):
     def follow_elementwise(self, eqn: Eqn, arrays: list[Var]) -> None:
         """Axes along which all operands repeat stay repeated, in large arrays."""
         aval: ShapedArray = eqn.outvars[0].aval
-        if aval.size <= strided.SMALL or not all(x in self for x in arrays):
+        if roughly(aval.size) <= strided.SMALL or not all(x in self for x in arrays):
             return
         used = tuple(sorted({k for x in arrays for k in self[x].used}))
         if len(used) < aval.ndim - aval.shape.count(1):

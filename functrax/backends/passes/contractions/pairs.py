@@ -41,6 +41,7 @@ from functrax.core.prims.arithmetic import mul
 from functrax.core.prims.convert import convert_element_type
 from functrax.core.prims.reduce import reduce_sum
 from functrax.core.prims.reindex import Reindexing
+from functrax.core.types.size_bounds import roughly
 
 
 class PairSide(NamedTuple):
@@ -127,7 +128,8 @@ class Pairs(EquationWriter):
     def _pair(self, first: PairSide, second: PairSide, axes: Shape, kept: Shape) -> Atom:
         """The product of two sides over some axes, summed over those that are not kept."""
         factors, union = (*first.factors, *second.factors), {*first.used, *second.used}
-        grows = volume(self.shape, union) > max(first.distinct, second.distinct)
+        most = max(roughly(first.distinct), roughly(second.distinct))
+        grows = roughly(volume(self.shape, union)) > most
         if not grows or union.issubset(kept):
             return self.sum_of_product(factors, axes, kept)
         writer = Pairs(self.producers, self.shape, self.kept, self.dtype, self.source)

@@ -56,6 +56,7 @@ from functrax.core.prims.reindex import Reindex, broadcast_in_dim, map_of, resha
 from functrax.core.prims.slicing import slice_
 from functrax.core.tracing.primitive import Elementwise
 from functrax.core.types import dtypes
+from functrax.core.types.size_bounds import roughly
 
 #: What is followed are sums of at most so many products of so many factors.
 MOST_PARTS = 8
@@ -82,13 +83,14 @@ class Cone(NamedTuple):
     @property
     def outgrows(self) -> bool:
         """Whether it is much larger than each of the arrays that it is made of."""
-        return math.prod(self.shape) > strided.OUTGROWN * max(f.distinct for f in self.factors)
+        most = max(roughly(f.distinct) for f in self.factors)
+        return roughly(math.prod(self.shape)) > strided.OUTGROWN * most
 
     @property
     def outgrows_each(self) -> bool:
         """Whether it has more different elements than each of the arrays."""
         used = {k for f in self.factors for k in f.used}
-        return volume(self.shape, used) > max(f.distinct for f in self.factors)
+        return roughly(volume(self.shape, used)) > max(roughly(f.distinct) for f in self.factors)
 
     @property
     def is_outer(self) -> bool:
@@ -198,7 +200,7 @@ class _Recognition:
     def _linear(self, eqn: Eqn, arrays: Sequence[Var]) -> Cone | None:
         """The cone of a linear operation on a cone, or of a product that begins one, else None."""
         aval, primitive = eqn.outvars[0].aval, eqn.primitive
-        if aval.size <= strided.SMALL:
+        if roughly(aval.size) <= strided.SMALL:
             return None
         if self.cones.keys().isdisjoint(arrays):
             if primitive is not mul or len(arrays) != 2 or not self._is_outer(arrays):
@@ -236,8 +238,8 @@ class _Recognition:
         x, y = self.layouts.of(arrays[0]), self.layouts.of(arrays[1])
         if not x.used or not y.used:
             return False
-        union = volume(x.shape, {*x.used, *y.used})
-        return union > strided.SMALL and (x.distinct < union or y.distinct < union)
+        union = roughly(volume(x.shape, {*x.used, *y.used}))
+        return union > strided.SMALL and min(roughly(x.distinct), roughly(y.distinct)) < union
 
     def contractions_of(self, eqn: Eqn) -> list[Eqn]:
         """What computes a sum of products without storing the products."""

@@ -32,6 +32,7 @@ from functrax.backends.targets import target
 from functrax.core.ir.jaxpr import Var
 from functrax.core.options.config import state as options
 from functrax.core.prims.mapped import scatter
+from functrax.core.types.size_bounds import roughly
 
 Found: TypeAlias = "tuple[Space | None, str]"
 
@@ -149,4 +150,4 @@ def _row_fits(a: KernelGroup, b: KernelGroup) -> bool:
         return False  # a kernel that reads it again would reduce it in another order
     whole = [v for v in {*a.reads, *b.reads} if v.aval.size >= math.prod(shape)]
     width = sum(v.aval.dtype.itemsize for v in whole)
-    return length * width <= target().reread_bytes
+    return roughly(length * width) <= target().reread_bytes

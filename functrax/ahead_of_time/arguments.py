@@ -20,6 +20,7 @@ from functrax.core.errors.typed import ArgumentError
 from functrax.core.records import record
 from functrax.core.types import dtypes
 from functrax.core.types.aval import ShapedArray
+from functrax.core.types.symbolic_sizes import is_symbolic_dim
 
 #: Types of C whose elements dtypes are.  Floats that C has no type for are given as their bits, and
 #: integers of fewer than eight bits as the low bits of a byte, as NumPy has them.
@@ -56,7 +57,7 @@ class CArgument:
     Args:
       name: in C.
       path: in Python, for people.
-      shape: its shape; it lies dense and row-major.
+      shape: its shape; it lies dense and row-major.  Sizes may have names instead of values.
       dtype: its dtype.
       shares: of a result, the number of the argument whose memory it may have; -1 if there is none.
     """
@@ -77,8 +78,13 @@ class CArgument:
         return self.dtype in dtypes.STORED_FLOATS or self.dtype in dtypes.UNSIGNED
 
     @property
+    def is_sized(self) -> bool:
+        """Whether sizes of it have names."""
+        return any(map(is_symbolic_dim, self.shape))
+
+    @property
     def elements(self) -> int:
-        """How many elements it has."""
+        """How many elements it has, which follows from sizes where these have names."""
         return math.prod(self.shape)
 
     @property

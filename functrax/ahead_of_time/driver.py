@@ -20,6 +20,7 @@ from functrax.ahead_of_time.debug_lines import DebugLines
 from functrax.ahead_of_time.kernel_functions import KernelFunctions
 from functrax.ahead_of_time.program_writer import Frame, LoopWriter, ProgramWriter
 from functrax.ahead_of_time.run_functions import RunFunctions
+from functrax.ahead_of_time.sizes.numbers import SizeTable
 from functrax.ahead_of_time.writer import BufferAddress, FunctionText
 from functrax.backends.executables.program import (
     CondInstruction,
@@ -36,11 +37,12 @@ from functrax.backends.executables.program import (
 )
 from functrax.backends.targets import Target
 from functrax.core.errors.source import SourceLine
+from functrax.core.types.symbolic_sizes import is_symbolic_dim
 
 #: LLVM's time grows faster than a function's length, so a function has at most so many launches of
 #: the outermost program.
 _LONGEST: Final = 128
-_PARAMETERS: Final = "ptr %arguments, ptr %results, ptr %workspace, ptr %threads"
+_PARAMETERS: Final = "ptr %arguments, ptr %results, ptr %workspace, ptr %threads, ptr %table"
 
 
 class Driver(ProgramWriter):
@@ -53,6 +55,8 @@ class Driver(ProgramWriter):
       target: what it is for.
       lines: the user's line of each instruction.
       debug: writes them down.
+      run: the name of the function that is written.
+      table: the numbers that follow from sizes; None if there are none.
     """
 
     def __init__(
@@ -63,10 +67,13 @@ class Driver(ProgramWriter):
         target: Target,
         lines: Mapping[Instruction, SourceLine],
         debug: DebugLines,
+        run: str = "@run",
+        table: SizeTable | None = None,
     ) -> None:
         self._name, self.constants = name, constants
+        self._run, self._table = run, table
         self._lines, self._debug = lines, debug
-        self._runs = RunFunctions(kernels, constants, lines)
+        self._runs = RunFunctions(kernels, constants, lines, run, table)
         self._wake_ns = target.wake_ns
         self._parts: list[str] = []
         self._begin()
@@ -93,8 +100,8 @@ class Driver(ProgramWriter):
 
     def definitions(self) -> list[str]:
         """The texts of the functions."""
-        calls = [f"  call void @run.{n}({_PARAMETERS})" for n in range(len(self._parts))]
-        head = f"define internal void @run({_PARAMETERS}) nounwind {{"
+        calls = [f"  call void {self._run}.{n}({_PARAMETERS})" for n in range(len(self._parts))]
+        head = f"define internal void {self._run}({_PARAMETERS}) nounwind {{"
         return [
             *self._runs.definitions(),
             *self._parts,
@@ -104,8 +111,9 @@ class Driver(ProgramWriter):
     def _begin(self) -> None:
         """Begin the next part."""
         self._mark = self._debug.function(self._name, None)
-        head = f"define internal void @run.{len(self._parts)}({_PARAMETERS}) nounwind"
-        self.f = FunctionText(head if self._mark is None else f"{head} !dbg {self._mark.function}")
+        head = f"define internal void {self._run}.{len(self._parts)}({_PARAMETERS}) nounwind"
+        noted = head if self._mark is None else f"{head} !dbg {self._mark.function}"
+        self.f = FunctionText(noted, self._table)
         self._launched = self._addresses = 0  # launches, and how many addresses one has at most
         self._buffers = self.f.fresh()
 
@@ -137,7 +145,7 @@ class Driver(ProgramWriter):
 
     def write_copy(self, to: BufferAddress, source: BufferAddress, nbytes: int) -> None:
         places = f"ptr {self.f.at(to)}, ptr {self.f.at(source)}"
-        self.f.call(f"@copy({places}, i64 {nbytes})")
+        self.f.call(f"@copy({places}, i64 {self.f.number(nbytes)})")
 
     def _at(self, line: SourceLine | None) -> None:
         if self._mark is not None:
@@ -178,18 +186,30 @@ class Driver(ProgramWriter):
             return
         if len(run) == 1:
             (x,) = run
-            function, numbers = self._runs.launched(x)
+            function, numbers = self._runs.launched(x, self.f)
             units, grain = x.units, x.grain
         else:
-            function, numbers = self._runs.together(run, [8 * (n - 1) for n in places]), "null"
+            function, numbers = self._runs.together(run, [8 * (n - 1) for n in places])
             units, grain = cost, 1
         buffers = self.f.offset(self._buffers, 8)
         given = f"ptr {buffers}, ptr {numbers}, "
-        if cost < self._wake_ns or units <= grain:
+        if is_symbolic_dim(cost) or is_symbolic_dim(units):
+            self._shared(function, given, units, grain, cost)
+        elif cost < self._wake_ns or units <= grain:
             self.f.call(f"{function}({given}i64 0, i64 {units})")
         else:
             rest = f"i64 {units}, i64 {grain}, i64 {cost}"
             self.f.call(f"@shared(ptr %threads, ptr {function}, {given}{rest})")
+
+    def _shared(self, function: str, given: str, units: int, grain: int, cost: int) -> None:
+        """A launch of which sizes say whether threads share it."""
+        f = self.f
+        many, long, some = f.number(units), f.number(cost), f.number(grain)
+        pays = f.value(f"icmp sge i64 {long}, {self._wake_ns}")
+        parts = f.value(f"icmp sgt i64 {many}, {some}")
+        both = f.value(f"and i1 {pays}, {parts}")
+        threads = f.value(f"select i1 {both}, ptr %threads, ptr null")
+        f.call(f"@shared(ptr {threads}, ptr {function}, {given}i64 {many}, i64 {some}, i64 {long})")
 
     def _store(self, n: int, address: str) -> None:
         self.f.line(f"store ptr {address}, ptr {self.f.offset(self._buffers, 8 * n)}")
@@ -301,7 +321,7 @@ class _Loop(LoopWriter):
         rows = []
         for s in (*x.xs, *x.outputs[len(x.carry) :]):
             size = slots[s].nbytes // count
-            place = f.value(f"mul i64 {element}, {size}")
+            place = f.value(f"mul i64 {element}, {f.number(size)}")
             rows.append(BufferAddress(f.offset(f.at(frame[s]), place)) if size else frame[s])
         body.update(zip(x.body.inputs[first_carry(x) + len(x.carry) :], rows))
         self.step(body, [*targets, *rows[len(x.xs) :]])

@@ -34,6 +34,10 @@ ERRORS: Final = {
     5: ("NULL_WORKSPACE", "the program needs a workspace and got a null pointer"),
     6: ("MISALIGNED_WORKSPACE", f"the workspace does not begin at a multiple of {ALIGNMENT}"),
     7: ("FIXED_SIZES", "sizes are given, and the program has none that the caller chooses"),
+    8: ("NULL_SIZES", "the program needs sizes and got a null pointer"),
+    9: ("BROKEN_CONSTRAINT", "a size is not one that the program is for"),
+    10: ("TOO_LARGE", "arrays of these sizes have more bytes than memory can have"),
+    11: ("NO_CODE", "the program has no code for these sizes"),
 }
 #: What an error's kind leaves of its code is the number of the argument or of the result.
 INDEX_SHIFT: Final = 8
@@ -118,7 +122,7 @@ end:
 
 #: The code of the first address that is wrong.  A mask has the bits that an address may not have,
 #: and is negative for what has no elements.
-_CHECK: Final = f"""
+CHECK: Final = f"""
 define internal i32 @check(ptr %places, ptr %masks, i64 %count, i32 %kind) nounwind {{
 start:
   br label %head
@@ -189,11 +193,11 @@ def entry_functions(
       constants: of the module.
     """
     return [
-        _CHECK,
+        CHECK,
         _checked_call(name, arguments, results, nbytes, constants),
         _typed_call(name, len(arguments), len(results)),
         f"define i64 @{name}_workspace_bytes() nounwind {{\n  ret i64 {nbytes}\n}}",
-        _error_text(name, constants),
+        error_text(name, constants),
         f"define ptr @{name}_description() nounwind {{\n"
         f"  ret ptr {constants.text(description)}\n}}",
     ]
@@ -228,33 +232,70 @@ def _checked_call(
         "ptr %threads) nounwind"
     )
     f.reserve("%memory", "ptr")
-    f.line("store ptr %workspace, ptr %memory")
-    codes = []
-    for array, kind, some in (
-        ("%arguments", 1, [x.alignment - 1 if x.nbytes else -1 for x in arguments]),
-        ("%results", 3, [x.alignment - 1 if x.nbytes else -1 for x in results]),
-        ("%memory", 5, [ALIGNMENT - 1 if nbytes else -1]),
-    ):
-        given = f"ptr {array}, ptr {constants.numbers(some)}, i64 {len(some)}, i32 {kind}"
-        codes.append(f.value(f"call i32 @check({given})"))
+    codes = checked_arrays(f, arguments, results, constants)
+    codes.append(checked_workspace(f, nbytes, constants))
     chosen = f.value("icmp ne ptr %sizes, null")
-    code = f.value(f"select i1 {chosen}, i32 7, i32 0")
-    for first in reversed(codes):
-        good = f.value(f"icmp eq i32 {first}, 0")
-        code = f.value(f"select i1 {good}, i32 {code}, i32 {first}")
+    code = first_error(f, [*codes, f.value(f"select i1 {chosen}, i32 7, i32 0")])
     runs, wrong = f.label(), f.label()
     f.branch(f.value(f"icmp eq i32 {code}, 0"), runs, wrong)
     f.begin(wrong)
     f.line(f"ret i32 {code}")
     f.begin(runs)
     before = f.value("call i64 @enter()")
-    f.call("@run(ptr %arguments, ptr %results, ptr %workspace, ptr %threads)")
+    f.call("@run(ptr %arguments, ptr %results, ptr %workspace, ptr %threads, ptr null)")
     f.call(f"@leave(i64 {before})")
     f.line("ret i32 0")
     return f.text()
 
 
-def _error_text(name: str, constants: Constants) -> str:
+def checked_arrays(
+    f: FunctionText,
+    arguments: Sequence[CArgument],
+    results: Sequence[CArgument],
+    constants: Constants,
+) -> list[str]:
+    """The codes of what is wrong with the addresses of arguments and of results."""
+    kinds = ("%arguments", 1, arguments), ("%results", 3, results)
+    return [
+        _checked(f, array, kind, [_mask(x) for x in some], constants) for array, kind, some in kinds
+    ]
+
+
+def checked_workspace(f: FunctionText, nbytes: int, constants: Constants) -> str:
+    """The code of what is wrong with the address of a workspace of so many bytes."""
+    f.line("store ptr %workspace, ptr %memory")
+    return _checked(f, "%memory", 5, [ALIGNMENT - 1 if nbytes else -1], constants)
+
+
+def _checked(
+    f: FunctionText, array: str, kind: int, masks: Sequence[int], constants: Constants
+) -> str:
+    given = f"ptr {array}, ptr {constants.numbers(masks)}, i64 {len(masks)}, i32 {kind}"
+    return f.value(f"call i32 @check({given})")
+
+
+def _mask(x: CArgument) -> int:
+    """The bits that an address may not have; arrays with named sizes have elements."""
+    return x.alignment - 1 if x.is_sized or x.nbytes else -1
+
+
+def first_error(f: FunctionText, codes: Sequence[str]) -> str:
+    """The first of some codes that is not 0; 0 if there is none."""
+    *before, code = codes
+    for first in reversed(before):
+        good = f.value(f"icmp eq i32 {first}, 0")
+        code = f.value(f"select i1 {good}, i32 {code}, i32 {first}")
+    return code
+
+
+def error_text(name: str, constants: Constants, constraints: Sequence[str] = ()) -> str:
+    """The function that explains codes.
+
+    Args:
+      name: of the program.
+      constants: of the module.
+      constraints: what its sizes must satisfy, by the numbers in codes.
+    """
     f = FunctionText(f"define ptr @{name}_error_text(i32 %code) nounwind")
     kind = f.value(f"and i32 %code, {(1 << INDEX_SHIFT) - 1}")
     blocks = {number: f.label() for number in ERRORS}
@@ -263,7 +304,22 @@ def _error_text(name: str, constants: Constants) -> str:
     f.line(f"switch i32 {kind}, label %{other} [ {cases} ]")
     for number, block in blocks.items():
         f.begin(block)
+        if ERRORS[number][0] == "BROKEN_CONSTRAINT" and constraints:
+            _say_which(f, constants, constraints)
         f.line(f"ret ptr {constants.text(ERRORS[number][1])}")
     f.begin(other)
     f.line(f"ret ptr {constants.text('no such error')}")
     return f.text()
+
+
+def _say_which(f: FunctionText, constants: Constants, constraints: Sequence[str]) -> None:
+    """Explain the constraint whose number a code has."""
+    index = f.value(f"ashr i32 %code, {INDEX_SHIFT}")
+    blocks = [f.label() for _ in constraints]
+    rest = f.label()
+    cases = " ".join(f"i32 {n}, label %{block}" for n, block in enumerate(blocks))
+    f.line(f"switch i32 {index}, label %{rest} [ {cases} ]")
+    for block, text in zip(blocks, constraints, strict=True):
+        f.begin(block)
+        f.line(f"ret ptr {constants.text(f'the sizes do not satisfy {text}')}")
+    f.begin(rest)

@@ -15,8 +15,11 @@ from typing import Final
 from functrax.ahead_of_time.arguments import CArgument
 from functrax.ahead_of_time.entry import ERRORS, INDEX_SHIFT
 from functrax.ahead_of_time.module import ObjectModule
+from functrax.ahead_of_time.sizes.interface import SizedProgram
+from functrax.ahead_of_time.sizes.texts import declarations, parameters
 from functrax.backends.executables.memory_plan import ALIGNMENT
 from functrax.backends.targets import PORTABLE
+from functrax.core.types.symbolic_sizes import is_symbolic_dim
 
 _HEADER: Final = """\
 /* {name}: a program that functrax compiled, for {processors}.
@@ -36,29 +39,25 @@ _HEADER: Final = """\
 extern "C" {{
 #endif
 
-/* Bytes of memory that a call needs, which begin at a multiple of FUNCTRAX_WORKSPACE_ALIGNMENT.
- * What is in them before and after has no meaning. */
-#define {upper}_WORKSPACE_BYTES {workspace}
-#define {upper}_ARGUMENTS {arguments}
+{workspace}#define {upper}_ARGUMENTS {arguments}
 #define {upper}_RESULTS {results}
 {macros}
 /* Run the program.
  *
- * workspace: {upper}_WORKSPACE_BYTES bytes; NULL if these are 0.
+ * workspace: {bytes} bytes; NULL if these are 0.
  * threads: who takes part; NULL for the calling thread alone.
  *
  * Returns 0, or what {name}_error_text explains; FUNCTRAX_ERROR_INDEX(code) is then the number of
  * the argument or result, counted from 0.  Nothing was computed if it is not 0. */
 int {name}({parameters});
 
-/* The same, of arrays of addresses in the order above.  `sizes` is NULL: it is for programs whose
- * sizes are chosen by the caller. */
+/* The same, of arrays of addresses in the order above.  {sizes} */
 int {name}_call(const void *const *arguments, void *const *results, const int64_t *sizes,
     void *workspace, const functrax_threads *threads);
 
-/* {upper}_WORKSPACE_BYTES, for who reads no headers. */
-size_t {name}_workspace_bytes(void);
-
+/* {what_bytes} */
+size_t {name}_workspace_bytes({of_sizes});
+{declarations}
 /* What a code means. */
 const char *{name}_error_text(int code);
 
@@ -102,6 +101,7 @@ def header_text(name: str, module: ObjectModule, processors: str) -> str:
       processors: what it is for, for people.
     """
     arguments, results, upper = module.arguments, module.results, name.upper()
+    sized = module.sized
     text = _HEADER.format(
         name=name,
         processors=_comment(processors),
@@ -109,14 +109,45 @@ def header_text(name: str, module: ObjectModule, processors: str) -> str:
         guard=f"FUNCTRAX_PROGRAM_{name}_H",
         common=common_file("functrax_call.h"),
         upper=upper,
-        workspace=module.workspace,
+        **(_fixed(upper, module.workspace) if sized is None else _of_sizes(sized)),
         arguments=len(arguments),
         results=len(results),
         macros="".join(_macros(upper, x) for x in (*arguments, *results)),
-        parameters=_parameters(arguments, results),
+        parameters=_parameters([] if sized is None else parameters(sized), arguments, results),
         tables=_table(name, "arguments", arguments) + _table(name, "results", results),
     )
     return text.replace("@ARRAYS@", "\n".join(_listed(arguments, results)))
+
+
+_BYTES: Final = """\
+/* Bytes of memory that a call needs, which begin at a multiple of FUNCTRAX_WORKSPACE_ALIGNMENT.
+ * What is in them before and after has no meaning. */
+"""
+
+
+def _fixed(upper: str, workspace: int) -> dict[str, str]:
+    """What a header says where all sizes have values."""
+    macro = f"{upper}_WORKSPACE_BYTES"
+    return {
+        "workspace": f"{_BYTES}#define {macro} {workspace}\n",
+        "bytes": macro,
+        "sizes": "`sizes` is NULL: it is for programs whose\n * sizes are chosen by the caller.",
+        "what_bytes": f"{macro}, for who reads no headers.",
+        "of_sizes": "void",
+        "declarations": "",
+    }
+
+
+def _of_sizes(sized: SizedProgram) -> dict[str, str]:
+    """What a header says where the caller chooses sizes."""
+    return {
+        "workspace": "",
+        "bytes": f"{sized.name}_workspace_bytes({', '.join(sized.names)})",
+        "sizes": f"`sizes` are {', '.join(sized.names)}.",
+        "what_bytes": _BYTES[3:-4] + "\n * SIZE_MAX if there is no code for the sizes.",
+        "of_sizes": ", ".join(parameters(sized)),
+        "declarations": declarations(sized),
+    }
 
 
 def _comment(text: str) -> str:
@@ -135,12 +166,17 @@ def _listed(arguments: Sequence[CArgument], results: Sequence[CArgument]) -> lis
 
 
 def _macros(upper: str, x: CArgument) -> str:
+    if x.is_sized:
+        return ""
     name = f"{upper}_{x.name.upper()}"
     return f"#define {name}_ELEMENTS {x.elements}\n#define {name}_BYTES {x.nbytes}\n"
 
 
-def _parameters(arguments: Sequence[CArgument], results: Sequence[CArgument]) -> str:
-    given = [f"const {x.c_type} *{x.name}" for x in arguments]
+def _parameters(
+    sizes: Sequence[str], arguments: Sequence[CArgument], results: Sequence[CArgument]
+) -> str:
+    given = [*sizes]
+    given += [f"const {x.c_type} *{x.name}" for x in arguments]
     given += [f"{x.c_type} *{x.name}" for x in results]
     given += ["void *workspace", "const functrax_threads *threads"]
     return "\n    " + ",\n    ".join(given)
@@ -152,14 +188,19 @@ def _table(name: str, what: str, some: Sequence[CArgument]) -> str:
         return ""
     lines, rows = [], []
     for n, x in enumerate(some):
-        shape = "NULL"
+        shape = sizes = "NULL"
         if x.shape:
             shape = f"{name}_shape_of_{what}_{n}"
-            sizes = ", ".join(map(str, x.shape))
-            lines.append(f"static const int64_t {shape}[] = {{{sizes}}};")
+            values = ", ".join("-1" if is_symbolic_dim(k) else str(k) for k in x.shape)
+            lines.append(f"static const int64_t {shape}[] = {{{values}}};")
+        if x.is_sized:
+            sizes = f"{name}_sizes_of_{what}_{n}"
+            words = ", ".join(_quoted(str(k)) for k in x.shape)
+            lines.append(f"static const char *const {sizes}[] = {{{words}}};")
         texts = ", ".join(_quoted(y) for y in (x.name, x.path, x.dtype_name))
-        numbers = f"{x.elements}, {x.nbytes}, {x.alignment}, {x.shares}"
-        rows.append(f"    {{{texts}, {len(x.shape)}, {shape}, {numbers}}},")
+        many = "0, 0" if x.is_sized else f"{x.elements}, {x.nbytes}"
+        rest = f"{many}, {x.alignment}, {x.shares}, {sizes}"
+        rows.append(f"    {{{texts}, {len(x.shape)}, {shape}, {rest}}},")
     head = f"static const functrax_array {name}_{what}[] = {{"
     return "\n".join([*lines, head, *rows, "};", ""])
 

@@ -34,7 +34,7 @@ class KernelFunctions:
 
     def __init__(self, debug: DebugLines) -> None:
         self._debug = debug
-        self._names: dict[KernelText, str] = {}
+        self._names: dict[str, str] = {}  # by text
         self._taken: dict[str, str] = {}  # name -> text
         self._texts: list[str] = []
         self._notes: dict[str, None] = {}
@@ -46,12 +46,12 @@ class KernelFunctions:
           kernel: its module.
           line: the user's line that it computes.
         """
-        known = self._names.get(kernel)
+        known = self._names.get(kernel.text)
         if known is not None:
             return known
         plain = re.sub(r"\W", "_", kernel.name, flags=re.ASCII) or "kernel"
         name = f"{plain}.{len(self._names)}"
-        self._names[kernel] = name
+        self._names[kernel.text] = name
         for head, text in self._parts(kernel.text):
             if head[3] == NAME:
                 self._texts.append(self._entry(name, head, text, kernel.name, line))

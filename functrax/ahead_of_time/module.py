@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,6 +21,10 @@ from functrax.ahead_of_time.kernel_functions import KernelFunctions
 from functrax.backends.compilation.compiler import CompiledProgram
 from functrax.backends.executables.program import RuntimeProgram
 from functrax.core.records import record
+from functrax.core.types.symbolic_sizes import is_symbolic_dim
+
+if TYPE_CHECKING:
+    from functrax.ahead_of_time.sizes.interface import SizedProgram
 
 
 @record
@@ -34,6 +38,7 @@ class ObjectModule:
       workspace: bytes of memory that a call needs besides.
       flushes: whether subnormal numbers count as zero.
       constants: the arrays that belong into an object file of it.
+      sized: what a program with named sizes has besides; None if all have values.
     """
 
     text: str
@@ -42,6 +47,7 @@ class ObjectModule:
     workspace: int
     flushes: bool
     constants: Constants
+    sized: SizedProgram | None = None
 
 
 def object_module(
@@ -97,19 +103,34 @@ def sharing(
     ]
 
 
-def description(arguments: Sequence[CArgument], results: Sequence[CArgument]) -> str:
-    """The arguments and the results as JSON, for languages that do not read headers."""
+def description(
+    arguments: Sequence[CArgument],
+    results: Sequence[CArgument],
+    sizes: Sequence[str] = (),
+    constraints: Sequence[str] = (),
+) -> str:
+    """The arguments and the results as JSON, for languages that do not read headers.
+
+    Args:
+      arguments: what the program takes.
+      results: what it gives.
+      sizes: the names of sizes.
+      constraints: what these must satisfy.
+    """
 
     def shown(x: CArgument) -> dict[str, object]:
         found: dict[str, object] = {
             "name": x.name,
             "path": x.path,
             "dtype": x.dtype_name,
-            "shape": list(x.shape),
-            "bytes": x.nbytes,
+            "shape": [str(n) if is_symbolic_dim(n) else n for n in x.shape],
+            "bytes": None if x.is_sized else x.nbytes,
             "alignment": x.alignment,
         }
         return found if x.shares < 0 else found | {"shares": x.shares}
 
     both = {"arguments": arguments, "results": results}
-    return json.dumps({key: [shown(x) for x in some] for key, some in both.items()})
+    found: dict[str, object] = {key: [shown(x) for x in some] for key, some in both.items()}
+    if sizes:
+        found |= {"sizes": list(sizes), "constraints": list(constraints)}
+    return json.dumps(found)

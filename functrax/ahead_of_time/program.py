@@ -22,6 +22,8 @@ from functrax.ahead_of_time.cuda.targets import is_gpu
 from functrax.ahead_of_time.header import common_file, header_text
 from functrax.ahead_of_time.linking import shared_object
 from functrax.ahead_of_time.module import ObjectModule, object_module
+from functrax.ahead_of_time.sizes.interface import size_names, workspace_bytes
+from functrax.ahead_of_time.sizes.module import scope_of, sized_module
 from functrax.ahead_of_time.wrapper import wrapper_text
 from functrax.backends.machine_code.code_generator import generator_for
 from functrax.core.boundaries.tracebacks import with_boundaries
@@ -30,7 +32,7 @@ from functrax.core.ir.jaxpr import Jaxpr
 from functrax.core.pytree.operations import keystr, tree_flatten_with_path
 from functrax.core.tracing.inputs import as_value
 from functrax.core.tracing.trace import Tracer
-from functrax.core.types.symbolic_sizes import is_symbolic_dim
+from functrax.core.types.symbolic_scopes import SymbolicScope
 from functrax.transforms.arguments.flat import check_callable, name_of
 from functrax.transforms.staging.jit import Jitted, jit
 from functrax.transforms.staging.traces import argument_names
@@ -53,6 +55,7 @@ def aot(
       fun: a pure function of pytrees of arrays; jitted or not, a derivative, anything.  Arrays that
         it closes over become constants of the code.
       specs: its arguments, of which shapes and dtypes matter: arrays, or ``ShapeDtypeStruct``.
+        Sizes may have names (``export.symbolic_shape``): callers give their values.
       name: of the functions of C; that of ``fun`` if it is not given.
       target: the processors that the code is for: a kind, as ``FUNCTRAX_CPU`` has them, or an
         architecture for what all of its processors have (docs/aot.md names them); None for the
@@ -66,8 +69,7 @@ def aot(
 
     Raises:
       ArgumentError: the name is none of C, or the target is not known.
-      UnavailableError: the function calls what does not leave this process: Python, LAPACK; or
-        sizes of its arguments have names instead of values.
+      UnavailableError: the function calls what does not leave this process: Python, LAPACK.
 
     >>> import functrax, functrax.numpy as jnp
     >>> x = functrax.ShapeDtypeStruct((3,), jnp.float32)
@@ -85,8 +87,10 @@ def aot(
     inputs = argument_names(traced.function, traced.signature)
     trees, _ = tree_flatten_with_path(traced.out_info)
     outputs = [f"out{keystr(path)}" for path, _ in trees]
-    arguments = _arguments(inputs, [v.aval for v in jaxpr.invars[len(values) :]], [chosen])
-    taken = [chosen, *[x.name for x in arguments]]
+    scope = scope_of([v.aval for v in jaxpr.invars])
+    taken = [chosen, *([] if scope is None else size_names(scope))]
+    arguments = _arguments(inputs, [v.aval for v in jaxpr.invars[len(values) :]], taken)
+    taken += [x.name for x in arguments]
     results = _arguments(outputs, jaxpr.out_avals, taken)
     return AheadOfTime(chosen, jaxpr, tuple(values), (arguments, results), target, debug)
 
@@ -103,13 +107,6 @@ def _constant(value: Any, name: str) -> np.ndarray[Any, Any]:
 
 
 def _arguments(paths: Sequence[str], avals: Sequence[Any], taken: Sequence[str]) -> list[CArgument]:
-    sizes = {str(n) for aval in avals for n in aval.shape if is_symbolic_dim(n)}
-    if sizes:
-        raise UnavailableError(
-            "aot: code is made for certain sizes, and some have names",
-            got=", ".join(sorted(sizes)),
-            fix="a ShapeDtypeStruct with a number for each size",
-        )
     names = named(paths, taken)
     return [
         CArgument(name, path, tuple(aval.shape), np.dtype(aval.dtype))
@@ -156,12 +153,24 @@ class AheadOfTime:
     @cached_property
     def _module(self) -> ObjectModule:
         self._need(gpu=False)
-        compiled = compiled_for(self._jaxpr, self._target)
-        return object_module(self.name, compiled, self._values, *self._both, self._debug)
+        rest = self._values, *self._both, self._debug
+        if self._scope is not None:
+            return sized_module(self.name, self._jaxpr, self._scope, self._target, *rest)
+        return object_module(self.name, compiled_for(self._jaxpr, self._target), *rest)
+
+    @property
+    def _scope(self) -> SymbolicScope | None:
+        return scope_of([v.aval for v in self._jaxpr.invars])
 
     @cached_property
     def _cuda(self) -> CudaModule:
         self._need(gpu=True)
+        if self._scope is not None:
+            raise UnavailableError(
+                "aot: code for GPUs is made for certain sizes, and some have names",
+                got=", ".join(self._scope.names),
+                fix="a ShapeDtypeStruct with a number for each size",
+            )
         compiled = compiled_for(self._jaxpr, self._target)
         return cuda_module(self.name, compiled, self._values, *self._both, self._debug)
 
@@ -187,8 +196,40 @@ class AheadOfTime:
 
     @property
     def workspace(self) -> int:
-        """Bytes of memory that a call needs beside its arguments and results."""
-        return (self._cuda if is_gpu(self.target) else self._module).workspace
+        """Bytes of memory that a call needs beside its arguments and results.
+
+        Raises:
+          UnavailableError: they follow from sizes; :meth:`workspace_bytes` computes them.
+        """
+        if is_gpu(self.target):
+            return self._cuda.workspace
+        if self._module.sized is not None:
+            raise UnavailableError(
+                f"{self.name}: the bytes of the workspace follow from sizes",
+                got=f"sizes {', '.join(self._module.sized.names)}",
+                fix="workspace_bytes(**sizes)",
+            )
+        return self._module.workspace
+
+    @property
+    def sizes(self) -> tuple[str, ...]:
+        """The names of sizes that callers give, in their order."""
+        if self._scope is None or self._module.sized is None:
+            return ()
+        return self._module.sized.names
+
+    def workspace_bytes(self, **sizes: int) -> int:
+        """Bytes of memory that a call with some sizes needs beside its arguments and results.
+
+        Args:
+          sizes: a value for each name.
+
+        Raises:
+          ArgumentError: there are others, or they break a constraint.
+        """
+        if self._scope is None or self._module.sized is None:
+            return self.workspace
+        return workspace_bytes(self._module.sized, sizes)
 
     @property
     def program(self) -> str:
@@ -290,7 +331,9 @@ class AheadOfTime:
     @property
     def symbols(self) -> tuple[str, ...]:
         """The functions of C that the code has."""
-        rest = ("_call", "_workspace_bytes", "_error_text", "_description")
+        rest = ["_call", "_workspace_bytes", "_error_text", "_description"]
+        if self._scope is not None:
+            rest += ["_check_sizes", "_shape"]
         return (self.name, *[self.name + x for x in rest])
 
     def __repr__(self) -> str:

@@ -7,8 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
 from functrax.core.records import record
+from functrax.core.types.symbolic_sizes import Recorded
+
+if TYPE_CHECKING:
+    from functrax.ahead_of_time.sizes.numbers import SizeTable
 
 
 @record
@@ -19,7 +24,7 @@ class BufferAddress:
 
     Args:
       base: a value.
-      offset: bytes behind it.
+      offset: bytes behind it; they may follow from sizes.
       loads: whether the address is what is stored there.
     """
 
@@ -38,14 +43,15 @@ class FunctionText:
 
     Args:
       head: its first line, up to the brace.
+      table: where numbers are that follow from sizes: at the address ``%table``.
 
     Attributes:
       block: the block that lines go to now.
       place: a note that is put behind calls; empty for none.
     """
 
-    def __init__(self, head: str) -> None:
-        self._head = head
+    def __init__(self, head: str, table: SizeTable | None = None) -> None:
+        self._head, self._table = head, table
         self._entry: list[str] = []
         self._lines: list[str] = []
         self._count = 0
@@ -112,11 +118,18 @@ class FunctionText:
         """The value with which the loop of a phi goes on, from the current block."""
         self._lines[number] += f"[ {value}, %{self.block} ]"
 
+    def number(self, x: Any) -> str:
+        """An integer, which may follow from sizes."""
+        if type(x) is not Recorded:
+            return str(x)
+        assert self._table is not None, "there are no sizes"
+        return self.value(f"load i64, ptr {self.offset('%table', self._table.place(x))}")
+
     def offset(self, pointer: str, nbytes: int | str) -> str:
         """An address some bytes behind another."""
-        if nbytes == 0:
+        if type(nbytes) is int and nbytes == 0:
             return pointer
-        return self.value(f"getelementptr i8, ptr {pointer}, i64 {nbytes}")
+        return self.value(f"getelementptr i8, ptr {pointer}, i64 {self.number(nbytes)}")
 
     def at(self, address: BufferAddress, more: int = 0) -> str:
         """The value of an address, some bytes further on."""

@@ -144,12 +144,6 @@ def test_refused_operations() -> None:
             _ = functrax.aot(function, VECTOR).llvm
 
 
-def test_sizes_with_names_are_refused() -> None:
-    (size,) = functrax.export.symbolic_shape("b")
-    with pytest.raises(UnavailableError, match=r"(?s)certain sizes.*got   b"):
-        functrax.aot(twice, ShapeDtypeStruct((size, 3), np.float32))
-
-
 @need_linker
 def test_exported_programs(tmp_path: Path) -> None:
     exported = functrax.export.export(functrax.jit(twice))(VECTOR)

@@ -19,15 +19,16 @@ typedef struct functrax_complex128 {
 
 /* An argument or a result.  Arrays lie dense and row-major. */
 typedef struct functrax_array {
-  const char* name;     /* in C */
-  const char* path;     /* in Python */
-  const char* dtype;    /* as NumPy calls it */
-  int rank;             /* how many axes it has */
-  const int64_t* shape; /* their sizes; NULL without axes */
-  size_t elements;      /* how many there are */
-  size_t bytes;         /* that they take */
-  size_t alignment;     /* its address must be a multiple of it */
-  int shares;           /* of a result: the argument whose memory it may have, or -1 */
+  const char* name;         /* in C */
+  const char* path;         /* in Python */
+  const char* dtype;        /* as NumPy calls it */
+  int rank;                 /* how many axes it has */
+  const int64_t* shape;     /* their sizes, -1 where they follow from a call's; NULL without axes */
+  size_t elements;          /* how many there are; 0 where that follows from sizes */
+  size_t bytes;             /* that they take; the same */
+  size_t alignment;         /* its address must be a multiple of it */
+  int shares;               /* of a result: the argument whose memory it may have, or -1 */
+  const char* const* sizes; /* where sizes have names: each as text, such as "2*b"; else NULL */
 } functrax_array;
 
 /* A part of a call: units of work from `begin` to `end`. */

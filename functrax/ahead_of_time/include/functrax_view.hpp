@@ -89,19 +89,35 @@ class view {
   bool has_shape_ = false;
 };
 
+// The shape of an array for some sizes, which a program's function of C tells.
+template <std::size_t Rank>
+std::array<std::int64_t, Rank> shape_of(int (*shape)(const std::int64_t*, int, std::int64_t*),
+                                        const std::int64_t* sizes, int array) {
+  std::array<std::int64_t, Rank + 1> found{};
+  shape(sizes, array, found.data());
+  std::array<std::int64_t, Rank> out{};
+  for (std::size_t k = 0; k < Rank; ++k) out[k] = found[k];
+  return out;
+}
+
 // Memory for calls, aligned; one for each thread that makes calls.
 class workspace {
  public:
-  explicit workspace(std::size_t nbytes) {
+  explicit workspace(std::size_t nbytes) { reserve(nbytes); }
+
+  // Memory of so many bytes at least: it grows, and keeps nothing.
+  void reserve(std::size_t nbytes) {
     const std::size_t alignment = FUNCTRAX_WORKSPACE_ALIGNMENT;
-    if (nbytes == 0) return;
+    if (nbytes <= size_) return;
     memory_.reset(new unsigned char[nbytes + alignment]);
     const auto address = reinterpret_cast<std::uintptr_t>(memory_.get());
     data_ = memory_.get() + (alignment - address % alignment) % alignment;
+    size_ = nbytes;
   }
   void* data() const { return data_; }
 
  private:
+  std::size_t size_ = 0;
   std::unique_ptr<unsigned char[]> memory_;
   unsigned char* data_ = nullptr;
 };

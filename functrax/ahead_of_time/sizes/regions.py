@@ -1,0 +1,247 @@
+"""A program compiled for all values of its named sizes.
+
+The compiler runs with sizes of a region (``core/types/size_cases.py``): a usual value of each, and
+all that holds for them.  Where an answer that it needs is not the same in all of the region, it
+goes on in the part with the answer for the usual values; the rest is another region, for which it
+runs again.  So regions are what is left of all values, until nothing is.
+
+Start at :func:`variants_of`.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from functrax.backends.cache.program_numbers import Flat, NotGenericError, Rebuilt
+from functrax.backends.compilation.compiler import CompiledProgram
+from functrax.backends.executables.program import ScanInstruction, all_programs
+from functrax.core.errors.typed import SizeError, UnavailableError
+from functrax.core.ir.jaxpr import Jaxpr, Literal
+from functrax.core.records import record
+from functrax.core.types import size_polynomials as sp
+from functrax.core.types.size_cases import SizeCase
+from functrax.core.types.size_polynomials import Polynomial, SizeFacts
+from functrax.core.types.symbolic_scopes import MOST_OF_INT32, SymbolicScope
+from functrax.core.types.symbolic_sizes import Recorded, is_symbolic_dim
+
+#: A program has code for at most so many regions.
+MOST_VARIANTS: Final = 32
+#: Values that are tried first for a region: code is best for those.
+_USUAL: Final = (1000, 97, 24, 12, 6, 3, 2, 1)
+#: Of a region with at most so many values each is tried.
+_TRIED: Final = 4096
+
+
+@record(eq=False)
+class Variant:
+    """The code for a region.
+
+    Args:
+      region: polynomials that are never negative in it, beyond what holds for all sizes.
+      case: the sizes that it was compiled with.
+      compiled: the compiler's record, whose numbers follow from those.
+    """
+
+    region: tuple[Polynomial, ...]
+    case: SizeCase
+    compiled: CompiledProgram
+
+
+@record(eq=False)
+class Constraint:
+    """What the sizes of a call must satisfy.
+
+    Args:
+      text: for people.
+      parts: polynomials that are never negative then.
+    """
+
+    text: str
+    parts: tuple[Polynomial, ...]
+
+
+def constraints_of(scope: SymbolicScope, shapes: Iterable[Sequence[Any]]) -> list[Constraint]:
+    """What sizes must satisfy: what the scope says, and that all arrays have elements.
+
+    Args:
+      scope: of the sizes.
+      shapes: of the arguments and results.
+    """
+    found = [Constraint(text, tuple(parts)) for text, parts in scope.checks()]
+    for name in scope.names:
+        below = sp.add(sp.constant(MOST_OF_INT32), sp.variable(name), -1)
+        found.append(Constraint(f"{name} <= {MOST_OF_INT32}", (below,)))
+    for size in dict.fromkeys(n for shape in shapes for n in shape if type(n) is Recorded):
+        p = sp.add(scope.polynomial(size), sp.constant(-1))
+        if scope.facts.lower(p) < 0:
+            found.append(Constraint(f"{size} >= 1", (p,)))
+    return found
+
+
+def variants_of(
+    jaxpr: Jaxpr,
+    scope: SymbolicScope,
+    constraints: list[Constraint],
+    compiled: Callable[[Jaxpr], CompiledProgram],
+) -> list[Variant]:
+    """The code of a program for all values of its sizes.
+
+    Args:
+      jaxpr: the program, with sizes of the scope.
+      scope: of the sizes.
+      constraints: what they satisfy; what else has to hold is added.
+      compiled: compiles a program.
+
+    Raises:
+      UnavailableError: it cannot be compiled for all values, or only for each part of them by
+        itself.
+    """
+    known = [p for x in constraints for p in x.parts]
+    found: list[Variant] = []
+    todo: list[tuple[Polynomial, ...]] = [()]
+    while todo:
+        region = todo.pop()
+        facts = [*known, *region]
+        usual = _usual_values(list(scope.names), facts, region)
+        if usual is None:
+            if not _is_empty(facts):
+                raise _refused(jaxpr, region, "whether there are such sizes is not known")
+            continue
+        if len(found) == MOST_VARIANTS:
+            raise _refused(jaxpr, region, f"more than {MOST_VARIANTS} parts have code of their own")
+        case = SizeCase(usual, facts)
+        try:
+            made = compiled(_with_sizes(jaxpr, scope, case))
+        except TypeError as error:  # NumPy's too, of what must be an integer
+            why = f"{error.what} ({error.got})" if isinstance(error, SizeError) else str(error)
+            raise _refused(jaxpr, region, why) from error
+        _check_loops(jaxpr, made)
+        case.close_questions()
+        added = [p for parts, _ in case.splits for p in parts]
+        found.append(Variant((*region, *added), case, made))
+        for p in case.limits:
+            constraints.append(Constraint(f"{sp.text(p)} >= 0", (p,)))
+            known.append(p)
+        before = list(region)
+        for p in added:
+            todo.append((*before, sp.add(sp.constant(-1), p, -1)))
+            before.append(p)
+    return found
+
+
+def _check_loops(jaxpr: Jaxpr, compiled: CompiledProgram) -> None:
+    """Refuse loops of the driver, as often as a size says: how carries move depends on it."""
+    for program in all_programs(compiled.program):
+        for x in program.instructions:
+            if isinstance(x, ScanInstruction) and is_symbolic_dim(x.length):
+                raise _refused(jaxpr, (), f"a loop of {x.length} steps, which are several kernels")
+
+
+def _refused(jaxpr: Jaxpr, region: Sequence[Polynomial], why: str) -> UnavailableError:
+    where = ", ".join(f"{sp.text(p)} >= 0" for p in region)
+    return UnavailableError(
+        f"aot: {jaxpr.name} cannot be compiled for all values of its sizes",
+        got=why + (f"; where {where}" if where else ""),
+        fix="constraints for the sizes, or numbers in place of names",
+    )
+
+
+def _with_sizes(jaxpr: Jaxpr, scope: SymbolicScope, case: SizeCase) -> Jaxpr:
+    """The program with the sizes of a case in place of those of a scope."""
+    names: dict[str, Any] = {
+        name: x if (x := case.known(name)) is not None else case.size(name) for name in scope.names
+    }
+
+    def other(x: Any) -> Any:
+        if type(x) is Recorded:
+            return sp.evaluated(scope.polynomial(x), names)
+        if type(x) is Literal and type(x.val) is Recorded:
+            return Literal(sp.evaluated(scope.polynomial(x.val), names), x.aval)
+        return x
+
+    try:
+        flat = Flat(jaxpr)
+    except NotGenericError as error:
+        raise _refused(jaxpr, (), str(error)) from error
+    return Rebuilt(list(map(other, flat.numbers))).program(jaxpr)
+
+
+# ---- values of regions --------------------------------------------------------------------------
+
+
+def _usual_values(
+    names: Sequence[str], facts: Sequence[Polynomial], region: Sequence[Polynomial]
+) -> dict[str, int] | None:
+    """A value for each name such that all facts hold; None if none is found."""
+    ends = [_interval(name, facts) for name in names]
+    if any(low > high for low, high in ends):
+        return None
+    count = 1
+    for low, high in ends:
+        count *= high - low + 1
+    if count <= _TRIED:
+        tried: Iterable[tuple[int, ...]] = itertools.product(
+            *[sorted(range(low, high + 1), key=_rank) for low, high in ends]
+        )
+    else:
+        tried = itertools.product(*[_candidates(low, high) for low, high in ends])
+    for values in tried:
+        found = dict(zip(names, values))
+        if satisfied(facts, found):
+            return found
+    return None
+
+
+def _rank(n: int) -> tuple[int, int]:
+    return (_USUAL.index(n), n) if n in _USUAL else (len(_USUAL), n)
+
+
+def _candidates(low: int, high: int) -> list[int]:
+    """Values of an interval: usual ones, its ends, and some of each magnitude."""
+    found = [n for n in _USUAL if low <= n <= high]
+    near = [low, low + 1, high, high - 1, (low + high) // 2]
+    powers = [k << e for e in range(31) for k in (1, 3, 5)]
+    rest = [*near, *range(1, 33), *powers, *[n + 1 for n in powers]]
+    return list(dict.fromkeys([*found, *[n for n in rest if low <= n <= high]]))
+
+
+def _interval(name: str, facts: Sequence[Polynomial]) -> tuple[int, int]:
+    """The least and the greatest value of a size, as facts of it alone say that are linear."""
+    atom = (sp.SizeAtom(name),)
+    low, high = 1, MOST_OF_INT32
+    for p in facts:
+        times = p.get(atom, 0)
+        if not times or any(m not in ((), atom) for m in p):
+            continue
+        more = p.get((), 0)
+        if times > 0:
+            low = max(low, -(more // times))
+        else:
+            high = min(high, more // -times)
+    return low, high
+
+
+def satisfied(facts: Sequence[Polynomial], sizes: Mapping[str, int]) -> bool:
+    """Whether polynomials are not negative for some sizes."""
+    return all(sp.evaluated(p, sizes) >= 0 for p in facts)
+
+
+def _is_empty(facts: Sequence[Polynomial]) -> bool:
+    """Whether no values satisfy facts, as far as is known."""
+    names = sorted({a.name for a in sp.atoms(facts) if not a.arguments})
+    count = 1
+    for low, high in (_interval(name, facts) for name in names):
+        if low > high:
+            return True
+        count *= high - low + 1
+    if count <= _TRIED:  # each was tried
+        return True
+    known = SizeFacts(facts)
+    return any(known.upper(sp.multiply(p, sp.constant(k))) < 0 for p in facts for k in _by(facts))
+
+
+def _by(facts: Sequence[Polynomial]) -> Iterator[int]:
+    """1, and what is divided by in facts: a multiple of a quotient is compared with its operand."""
+    yield from {1, *(dict(a.arguments[1]).get((), 1) for a in sp.atoms(facts) if a.arguments)}

@@ -16,14 +16,19 @@ import functrax
 import functrax.numpy as jnp
 from functrax import ShapeDtypeStruct
 from functrax.ahead_of_time import AheadOfTime
+from functrax.ahead_of_time.sizes import regions
 from functrax.ahead_of_time.sizes.regions import satisfied
 from functrax.core.errors.typed import ArgumentError, UnavailableError
 from functrax.core.options.config import Override
+from functrax.core.types import size_polynomials as sp
 from functrax.export import SymbolicScope, symbolic_shape
 from tests.aot.building import HERE, STRICT, need, run
 from tests.aot.loading import aligned, need_linker
 from tests.aot.sized_programs import PROGRAMS, arrays_of, cases_of, specs_of
+from tests.export.test_symbolic import FUNCTIONS
 
+#: Calls of libraries; a loop of b steps; a concatenation with nothing where b is 1.
+REFUSED = {"sort", "topk", "fft", "solve", "fori2", "roll"}
 ADDRESSES = ("-g", "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 
 
@@ -118,6 +123,35 @@ def test_all_short_sizes(name: str, strict: bool, tmp_path: Path) -> None:
                 if strict:
                     assert x.tobytes() == y.tobytes(), sizes
                 np.testing.assert_allclose(x, y, rtol=2e-5, atol=2e-5 * (1 + np.abs(y).max()))
+
+
+@pytest.mark.slow
+@need_linker
+@pytest.mark.parametrize("usual", [3, 1000, 30_000])
+@pytest.mark.parametrize("name", sorted(set(FUNCTIONS) - REFUSED))
+def test_code_is_right_whatever_sizes_are_usual(
+    name: str, usual: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(regions, "_USUAL", (usual,))
+    function, shapes = FUNCTIONS[name]
+    scope = SymbolicScope()
+    specs = [ShapeDtypeStruct(symbolic_shape(x, scope=scope), np.float32) for x in shapes]
+    with Override("strict", True):
+        program = Sized(functrax.aot(function, *specs, name="program"), tmp_path)
+        sized = program.made._module.sized
+        assert sized is not None
+        for b in (1, 2, 3, 8, 17, 33, 100):
+            sizes = {"b": b}
+            if not all(regions.satisfied(x.parts, sizes) for x in sized.constraints):
+                continue
+            random = np.random.default_rng(b)
+            arrays = []
+            for spec in specs:
+                shape = [sp.evaluated(scope.polynomial(n), sizes) for n in spec.shape]
+                arrays.append(np.asarray(random.normal(size=shape), np.float32))
+            wanted = functrax.tree.leaves(functrax.jit(function)(*arrays))
+            for x, y in zip(program(sizes, arrays), map(np.asarray, wanted), strict=True):
+                assert x.tobytes() == y.tobytes(), b
 
 
 def test_regions_are_all_sizes_and_none_twice() -> None:

@@ -14,14 +14,17 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from functrax.ahead_of_time.run_functions import kernel_of
 from functrax.backends.cache.program_numbers import Flat, NotGenericError, Rebuilt
 from functrax.backends.compilation.compiler import CompiledProgram
-from functrax.backends.executables.program import ScanInstruction, all_programs
+from functrax.backends.executables.program import Launch, ScanInstruction, all_programs
+from functrax.backends.machine_code.kernel_jit import LaunchCode
+from functrax.core.errors.source import SourceLine
 from functrax.core.errors.typed import SizeError, UnavailableError
 from functrax.core.ir.jaxpr import Jaxpr, Literal
 from functrax.core.records import record
 from functrax.core.types import size_polynomials as sp
-from functrax.core.types.size_cases import SizeCase
+from functrax.core.types.size_cases import MARK, SizeCase
 from functrax.core.types.size_polynomials import Polynomial, SizeFacts
 from functrax.core.types.symbolic_scopes import MOST_OF_INT32, SymbolicScope
 from functrax.core.types.symbolic_sizes import Recorded, is_symbolic_dim
@@ -114,10 +117,12 @@ def variants_of(
         case = SizeCase(usual, facts)
         try:
             made = compiled(_with_sizes(jaxpr, scope, case))
+        except UnavailableError:
+            raise
         except TypeError as error:  # NumPy's too, of what must be an integer
             why = f"{error.what} ({error.got})" if isinstance(error, SizeError) else str(error)
             raise _refused(jaxpr, region, why) from error
-        _check_loops(jaxpr, made)
+        _check(jaxpr, made, case)
         case.close_questions()
         added = [p for parts, _ in case.splits for p in parts]
         found.append(Variant((*region, *added), case, made))
@@ -131,21 +136,40 @@ def variants_of(
     return found
 
 
-def _check_loops(jaxpr: Jaxpr, compiled: CompiledProgram) -> None:
-    """Refuse loops of the driver, as often as a size says: how carries move depends on it."""
+def _check(jaxpr: Jaxpr, compiled: CompiledProgram, case: SizeCase) -> None:
+    """Refuse what is not for all sizes: kernels with a size in their text, and some loops.
+
+    How the carries of loops of the driver move depends on how many steps there are.
+    """
+    for work in compiled.works:
+        for x in work.instructions:
+            code = x.owner if isinstance(x, Launch) else None
+            if isinstance(code, LaunchCode) and MARK in kernel_of(code.kernel).text:
+                raise _refused(jaxpr, (), "a size is part of the code of a kernel", work.eqn.source)
     for program in all_programs(compiled.program):
         for x in program.instructions:
             if isinstance(x, ScanInstruction) and is_symbolic_dim(x.length):
-                raise _refused(jaxpr, (), f"a loop of {x.length} steps, which are several kernels")
+                steps = case.shown_any(x.length)
+                raise _refused(jaxpr, (), f"a loop of {steps} steps, which are several kernels")
 
 
-def _refused(jaxpr: Jaxpr, region: Sequence[Polynomial], why: str) -> UnavailableError:
+def _refused(
+    jaxpr: Jaxpr, region: Sequence[Polynomial], why: str, line: SourceLine | None = None
+) -> UnavailableError:
     where = ", ".join(f"{sp.text(p)} >= 0" for p in region)
     return UnavailableError(
         f"aot: {jaxpr.name} cannot be compiled for all values of its sizes",
         got=why + (f"; where {where}" if where else ""),
         fix="constraints for the sizes, or numbers in place of names",
+        where=line,
     )
+
+
+class _Numbers(Flat):
+    """The numbers of one program, whose other parts stay as they are."""
+
+    def _other(self, x: Any) -> None:
+        pass
 
 
 def _with_sizes(jaxpr: Jaxpr, scope: SymbolicScope, case: SizeCase) -> Jaxpr:
@@ -162,7 +186,7 @@ def _with_sizes(jaxpr: Jaxpr, scope: SymbolicScope, case: SizeCase) -> Jaxpr:
         return x
 
     try:
-        flat = Flat(jaxpr)
+        flat = _Numbers(jaxpr)
     except NotGenericError as error:
         raise _refused(jaxpr, (), str(error)) from error
     return Rebuilt(list(map(other, flat.numbers))).program(jaxpr)

@@ -113,7 +113,11 @@ class Flat:
             for field in fields(x):
                 self._value(getattr(x, field.name))
         else:
-            raise NotGenericError(f"a parameter of type {kind}")
+            self._other(x)
+
+    def _other(self, x: Any) -> None:
+        """What has no numbers, and may be another one in each program."""
+        raise NotGenericError(f"a parameter of type {type(x)}")
 
     def _index(self, x: IndexExpr) -> None:
         self.words.append((IndexExpr, len(x.terms)))

@@ -22,6 +22,7 @@ from functrax.backends.targets import target
 from functrax.core.index.expr import Dim, IndexExpr, add_terms
 from functrax.core.records import record
 from functrax.core.scalars.scalar import Scalar
+from functrax.core.types.symbolic_sizes import is_symbolic_dim
 
 _BOOL = np.dtype(np.bool_)
 _INT64 = np.dtype(np.int64)
@@ -120,7 +121,7 @@ class Memory:
         if found is None:
             name = f"%b{buffer}"
             if address.const:
-                if abs(address.const) > 4:
+                if is_symbolic_dim(address.const) or abs(address.const) > 4:
                     offset = w.number(address.const, ("const", buffer, address.const))
                 else:
                     offset = str(address.const)

@@ -48,6 +48,7 @@ import numpy as np
 from functrax.core.errors.typed import DTypeError
 from functrax.core.scalars.complex_arithmetic import ARITHMETIC
 from functrax.core.types import dtypes
+from functrax.core.types.symbolic_sizes import is_symbolic_dim
 
 #: Functions of one or two floats which a target expands, with their number of operands.
 MATH: Final[dict[str, int]] = {
@@ -158,7 +159,12 @@ class Builder:
         return found
 
     def const(self, value: Any, dtype: np.dtype[Any]) -> Scalar:
-        """A number of a dtype; converted to it as NumPy would."""
+        """A number of a dtype; converted to it as NumPy would.
+
+        A size that has no value is given when the kernel runs.
+        """
+        if is_symbolic_dim(value) and dtype.kind in "iu":
+            return self.node("int", dtype, (), value)
         if type(value) is not int:
             return self._converted(value, dtype)
         found = self._integers.get((value, dtype))

@@ -36,6 +36,8 @@ from functrax.core.types.symbolic_scopes import (
 from functrax.core.types.symbolic_sizes import Recorded, SizeRecording, as_scalar, plain
 
 _ONE: Final = sp.constant(1)
+#: With this sizes begin in texts, of messages for example.  Code that has one is not code.
+MARK: Final = "<size "
 
 
 class SizeCase(SymbolicScope):
@@ -75,6 +77,14 @@ class SizeCase(SymbolicScope):
         self._is_closed = True
 
     # ---- numbers --------------------------------------------------------------------------------
+
+    def number(self, p: Polynomial) -> Any:
+        """A polynomial as a size, or as the number that it is for all values of the region."""
+        found = self._made.get(sp.frozen(p))
+        if found is not None or sp.number(p) is not None:
+            return super().number(p) if found is None else found
+        least = self.facts.lower(p)
+        return int(least) if least == self.facts.upper(p) else self._number(p)
 
     def _number(self, p: Polynomial) -> Recorded:
         key = sp.frozen(p)
@@ -145,26 +155,35 @@ class SizeCase(SymbolicScope):
                 return found[0 if first_is_it else 1]
         if function is operator.floordiv:
             return self._quotient(*found)
+        if function is operator.mod and self._is_rest(*found):
+            return found[0]
         return made(*found)
 
-    def _common_divisor(self, x: Any, y: Any) -> Polynomial:
-        """A divisor that both have for all values; a greater one may be there for some."""
-        p, q = self.polynomial(x), self.polynomial(y)
-        for a, b in ((p, q), (q, p)):
-            if b and not sp.mod(a, b):
-                return b if self.facts.lower(b) >= 0 else sp.add({}, b, -1)
-        return sp.constant(math.gcd(*p.values(), *q.values()))
+    def _common_divisor(self, *numbers: Any) -> Polynomial:
+        """A divisor that all have for all values; a greater one may be there for some."""
+        found: Polynomial = {}
+        for p in map(self.polynomial, numbers):
+            if p and not (found and not sp.mod(p, found)):
+                exact = not found or not sp.mod(found, p)
+                found = p if exact else sp.constant(math.gcd(*found.values(), *p.values()))
+        return found if self.facts.lower(found) >= 0 else sp.add({}, found, -1)
 
     def _quotient(self, p: Polynomial, q: Polynomial) -> Polynomial:
         """``p // q``; what is rounded up is a quotient of what is not negative, too."""
+        if not q:
+            return OPERATIONS[operator.floordiv](p, q)
         p, q = self._reduced(p, q)
-        by = sp.number(q)
-        if by is None or by <= 0 or not p or self.facts.lower(p) >= 0:
-            return OPERATIONS[operator.floordiv](p, q)
-        if self.facts.upper(p) > 0:
-            return OPERATIONS[operator.floordiv](p, q)
-        more = sp.add(sp.add({}, p, -1), sp.constant(by - 1))  # p // q == -((-p + q - 1) // q)
-        return sp.add({}, sp.floordiv(more, q), -1)
+        whole, rest = sp.divided(p, q)
+        if not rest or self._is_rest(rest, q):
+            return whole
+        if self.facts.lower(q) < 1 or self.facts.upper(rest) > 0:
+            return sp.add(whole, sp.floordiv(rest, q))
+        more = sp.add(sp.add(q, rest, -1), sp.constant(-1))  # -((-rest + q - 1) // q)
+        return sp.add(whole, sp.floordiv(more, q), -1)
+
+    def _is_rest(self, p: Polynomial, q: Polynomial) -> bool:
+        """Whether a polynomial is its own rest, divided by another one."""
+        return self.facts.lower(p) >= 0 and self.facts.lower(sp.add(q, p, -1)) >= 1
 
     def _reduced(self, p: Polynomial, q: Polynomial) -> tuple[Polynomial, Polynomial]:
         """A quotient without the sizes that all terms above and below have as factors."""
@@ -183,6 +202,14 @@ class SizeCase(SymbolicScope):
         if name == "dtype":
             return np.asarray(x.value).dtype
         self._refuse(f"the attribute {name} of", (x,))
+
+    def shown(self, x: Recorded, write: Callable[[Any], str] = str) -> str:
+        p = self.polynomial_of(x)
+        return f"{MARK}{'a number' if p is None else sp.text(p)}>"
+
+    def shown_any(self, x: Any) -> str:
+        p = self.polynomial_of(x)
+        return "a number" if p is None else sp.text(p)
 
     # ---- questions ------------------------------------------------------------------------------
 

@@ -80,7 +80,7 @@ def function(name: str, *arguments: Polynomial) -> Polynomial:
 
 def floordiv(p: Polynomial, q: Polynomial) -> Polynomial:
     """``p // q``: what divides exactly is taken out."""
-    out, rest = _divided(p, q)
+    out, rest = divided(p, q)
     n = number(q)
     if n is not None and number(rest) is not None:
         return add(out, constant((number(rest) or 0) // n))
@@ -91,11 +91,11 @@ def mod(p: Polynomial, q: Polynomial) -> Polynomial:
     """``p % q``."""
     if number(q) is not None:
         return add(p, multiply(q, floordiv(p, q)), -1)
-    rest = _divided(p, q)[1]
+    rest = divided(p, q)[1]
     return {} if not rest else function("mod", rest, q)
 
 
-def _divided(p: Polynomial, q: Polynomial) -> tuple[Polynomial, Polynomial]:
+def divided(p: Polynomial, q: Polynomial) -> tuple[Polynomial, Polynomial]:
     """What of ``p`` is a multiple of ``q``, divided by it, and the rest."""
     out: Polynomial = {}
     rest = dict(p)
@@ -259,6 +259,8 @@ class SizeFacts:
                 most = add(b, constant(-1))
                 if atom.name == "mod":
                     facts += [own, add(most, own, -1)]
+                    if self._lower(a, self._known, 1) >= 0:
+                        facts.append(add(a, own, -1))
                 else:  # b * own <= a <= b * own + b - 1
                     rest = add(a, multiply(b, own), -1)
                     facts += [rest, add(most, rest, -1)]

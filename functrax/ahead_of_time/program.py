@@ -88,7 +88,10 @@ def aot(
     trees, _ = tree_flatten_with_path(traced.out_info)
     outputs = [f"out{keystr(path)}" for path, _ in trees]
     scope = scope_of([v.aval for v in jaxpr.invars])
-    taken = [chosen, *([] if scope is None else size_names(scope))]
+    taken = [
+        chosen,
+        *([] if scope is None else size_names(scope, [v.aval.shape for v in jaxpr.invars])),
+    ]
     arguments = _arguments(inputs, [v.aval for v in jaxpr.invars[len(values) :]], taken)
     taken += [x.name for x in arguments]
     results = _arguments(outputs, jaxpr.out_avals, taken)

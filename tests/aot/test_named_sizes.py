@@ -243,6 +243,20 @@ def test_refused() -> None:
         functrax.aot(lambda x: x, ShapeDtypeStruct((long,), np.float32), name="f")
 
 
+@need_linker
+def test_sizes_are_those_of_arguments_and_constraints(tmp_path: Path) -> None:
+    scope = SymbolicScope(["n <= most"])
+    symbolic_shape("other, 2*b", scope=scope)
+    (n,) = symbolic_shape("n", scope=scope)
+    made = functrax.aot(lambda x: x + 1, ShapeDtypeStruct((n,), np.float32), name="f")
+    assert made.sizes == ("n", "most")
+    program = Sized(made, tmp_path)
+    x = np.zeros(3, np.float32)
+    assert (program({"n": 3, "most": 3}, [x])[0] == 1).all()
+    with pytest.raises(ArgumentError, match=r"(?s)do not satisfy.*n <= most"):
+        made.workspace_bytes(n=4, most=3)
+
+
 def test_one_variant_where_constraints_say_so() -> None:
     scope = SymbolicScope(["b == 16"])
     (b,) = symbolic_shape("b", scope=scope)

@@ -16,8 +16,8 @@ Start at :func:`sized_functions`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Final
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
 
 from functrax.ahead_of_time.arguments import CArgument, named
 from functrax.ahead_of_time.constants import Constants
@@ -31,7 +31,7 @@ from functrax.ahead_of_time.entry import (
     first_error,
 )
 from functrax.ahead_of_time.sizes.numbers import SizeNumbers, SizeTable, holds
-from functrax.ahead_of_time.sizes.regions import Constraint, Variant, satisfied
+from functrax.ahead_of_time.sizes.regions import Constraint, Variant, names_in, satisfied
 from functrax.ahead_of_time.writer import FunctionText
 from functrax.core.errors.typed import ArgumentError, VerificationError
 from functrax.core.records import record
@@ -243,20 +243,21 @@ def _shape(program: SizedProgram) -> str:
     return f.text()
 
 
-def size_names(scope: SymbolicScope) -> tuple[str, ...]:
-    """The names of sizes as parameters of C.
+def size_names(scope: SymbolicScope, shapes: Iterable[Sequence[Any]]) -> tuple[str, ...]:
+    """The names of sizes of arguments, as parameters of C.
 
     Raises:
       ArgumentError: one is a word of C, or a parameter that all programs have.
     """
-    for name in scope.names:
+    names = names_in(scope, shapes)
+    for name in names:
         if named([name]) != [name]:
             raise ArgumentError(
                 "aot: the name of a size is the name of a parameter of C",
                 got=repr(name),
                 fix=f"symbolic_shape({named([name])[0]!r})",
             )
-    return tuple(scope.names)
+    return names
 
 
 def workspace_bytes(program: SizedProgram, sizes: Mapping[str, int]) -> int:

@@ -20,7 +20,7 @@ from functrax.ahead_of_time.kernel_functions import KernelFunctions
 from functrax.ahead_of_time.module import ObjectModule, description, sharing
 from functrax.ahead_of_time.sizes.interface import SizedProgram, sized_functions
 from functrax.ahead_of_time.sizes.numbers import HELPERS, SizeTable
-from functrax.ahead_of_time.sizes.regions import constraints_of, variants_of
+from functrax.ahead_of_time.sizes.regions import constraints_of, names_in, variants_of
 from functrax.backends.targets import Target
 from functrax.core.ir.jaxpr import Jaxpr
 from functrax.core.types.symbolic_scopes import SymbolicScope
@@ -64,7 +64,7 @@ def sized_module(
     constraints = constraints_of(scope, [x.shape for x in (*arguments, *results)])
     variants = variants_of(jaxpr, scope, constraints, lambda x: compiled_for(x, target))
     results = sharing([x.compiled.program for x in variants], results, len(values))
-    names = tuple(scope.names)
+    names = names_in(scope, [x.shape for x in arguments])
     lines, constants = DebugLines(name, debug), Constants()
     kernels, parts, tables = KernelFunctions(lines), list[str](), list[SizeTable]()
     for n, variant in enumerate(variants):

@@ -65,6 +65,19 @@ class Constraint:
     parts: tuple[Polynomial, ...]
 
 
+def names_in(scope: SymbolicScope, shapes: Iterable[Sequence[Any]]) -> tuple[str, ...]:
+    """The names of a scope that shapes have, and those in its constraints, in its order."""
+    found = _names(scope.polynomial(n) for shape in shapes for n in shape)
+    for text, parts in scope.checks():
+        if text in scope.constraints:
+            found |= _names(parts)
+    return tuple([name for name in scope.names if name in found])
+
+
+def _names(polynomials: Iterable[Polynomial]) -> set[str]:
+    return {a.name for a in sp.atoms(polynomials) if not a.arguments}
+
+
 def constraints_of(scope: SymbolicScope, shapes: Iterable[Sequence[Any]]) -> list[Constraint]:
     """What sizes must satisfy: what the scope says, and that all arrays have elements.
 
@@ -72,8 +85,14 @@ def constraints_of(scope: SymbolicScope, shapes: Iterable[Sequence[Any]]) -> lis
       scope: of the sizes.
       shapes: of the arguments and results.
     """
-    found = [Constraint(text, tuple(parts)) for text, parts in scope.checks()]
-    for name in scope.names:
+    shapes = list(shapes)
+    names = names_in(scope, shapes)
+    found = [
+        Constraint(text, tuple(parts))
+        for text, parts in scope.checks()
+        if _names(parts) <= {*names}
+    ]
+    for name in names:
         below = sp.add(sp.constant(MOST_OF_INT32), sp.variable(name), -1)
         found.append(Constraint(f"{name} <= {MOST_OF_INT32}", (below,)))
     for size in dict.fromkeys(n for shape in shapes for n in shape if type(n) is Recorded):
@@ -102,12 +121,13 @@ def variants_of(
         itself.
     """
     known = [p for x in constraints for p in x.parts]
+    names = [name for name in scope.names if name in _names(known)]
     found: list[Variant] = []
     todo: list[tuple[Polynomial, ...]] = [()]
     while todo:
         region = todo.pop()
         facts = [*known, *region]
-        usual = _usual_values(list(scope.names), facts, region)
+        usual = _usual_values(names, facts, region)
         if usual is None:
             if not _is_empty(facts):
                 raise _refused(jaxpr, region, "whether there are such sizes is not known")
@@ -175,7 +195,8 @@ class _Numbers(Flat):
 def _with_sizes(jaxpr: Jaxpr, scope: SymbolicScope, case: SizeCase) -> Jaxpr:
     """The program with the sizes of a case in place of those of a scope."""
     names: dict[str, Any] = {
-        name: x if (x := case.known(name)) is not None else case.size(name) for name in scope.names
+        name: x if (x := case.known(name)) is not None else size
+        for name, size in case.names.items()
     }
 
     def other(x: Any) -> Any:
@@ -254,7 +275,7 @@ def satisfied(facts: Sequence[Polynomial], sizes: Mapping[str, int]) -> bool:
 
 def _is_empty(facts: Sequence[Polynomial]) -> bool:
     """Whether no values satisfy facts, as far as is known."""
-    names = sorted({a.name for a in sp.atoms(facts) if not a.arguments})
+    names = sorted(_names(facts))
     count = 1
     for low, high in (_interval(name, facts) for name in names):
         if low > high:

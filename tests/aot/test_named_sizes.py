@@ -167,6 +167,22 @@ def test_regions_are_all_sizes_and_none_twice() -> None:
                 break
 
 
+def test_values_of_regions() -> None:
+    def facts(*texts: str) -> list[Any]:
+        scope = SymbolicScope()
+        return [scope.polynomial(scope.expression(text)) for text in ("b - 1", *texts)]
+
+    for texts, ends in (
+        (("b - 7", "20 - 3*b"), (7, 6)),
+        (("floordiv(b + 5, 6) - 2", "50 - b^2"), (7, 7)),
+        (("floordiv(b, 64)*b - 640",), (214, 2**31 - 1)),
+        (("2*b - b^2 - 1",), (1, 2**31 - 1)),  # neither rises nor falls
+    ):
+        assert regions._interval("b", facts(*texts)) == ends
+    assert regions._is_empty(facts("b - 7", "20 - 3*b"))
+    assert not regions._is_empty(facts("b - 7"))
+
+
 @need_linker
 def test_errors(tmp_path: Path) -> None:
     program = Sized(made_of("even"), tmp_path)

@@ -11,7 +11,9 @@ Start at :func:`variants_of`.
 from __future__ import annotations
 
 import itertools
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 from functrax.ahead_of_time.run_functions import kernel_of
@@ -253,19 +255,36 @@ def _candidates(low: int, high: int) -> list[int]:
 
 
 def _interval(name: str, facts: Sequence[Polynomial]) -> tuple[int, int]:
-    """The least and the greatest value of a size, as facts of it alone say that are linear."""
-    atom = (sp.SizeAtom(name),)
+    """The least and the greatest value of a size, as facts of it alone say that rise or fall."""
     low, high = 1, MOST_OF_INT32
     for p in facts:
-        times = p.get(atom, 0)
-        if not times or any(m not in ((), atom) for m in p):
+        if _names([p]) != {name}:
             continue
-        more = p.get((), 0)
-        if times > 0:
-            low = max(low, -(more // times))
-        else:
-            high = min(high, more // -times)
+        holds = partial(_is_satisfied, p, name)
+        if _rises(p, name):
+            low = max(low, bisect_left(range(MOST_OF_INT32 + 1), True, lo=1, key=holds))
+        elif _rises(sp.add({}, p, -1), name):
+            fails = bisect_left(range(MOST_OF_INT32 + 1), True, lo=1, key=lambda n: not holds(n))
+            high = min(high, fails - 1)
     return low, high
+
+
+def _is_satisfied(p: Polynomial, name: str, value: int) -> bool:
+    return bool(sp.evaluated(p, {name: value}) >= 0)
+
+
+def _rises(p: Polynomial, name: str) -> bool:
+    """Whether a polynomial of one size becomes no less where that is larger."""
+    if any(times < 0 for monomial, times in p.items() if monomial):
+        return False
+    for atom in {a for monomial in p for a in monomial if a.arguments}:
+        inner, by = map(dict, atom.arguments)
+        whole = sp.number(by)
+        if atom.name != "floordiv" or whole is None or whole <= 0 or not _rises(inner, name):
+            return False
+        if sp.evaluated(inner, {name: 1}) < 0:  # products of what is negative may fall
+            return False
+    return True
 
 
 def satisfied(facts: Sequence[Polynomial], sizes: Mapping[str, int]) -> bool:

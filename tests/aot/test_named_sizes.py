@@ -273,6 +273,12 @@ def test_sizes_are_those_of_arguments_and_constraints(tmp_path: Path) -> None:
         made.workspace_bytes(n=4, most=3)
 
 
+def test_gpus_need_sizes_with_values() -> None:
+    made = made_of("softmax").for_target("sm_80")
+    with pytest.raises(UnavailableError, match=r"(?s)code for GPUs is made for certain.*got   b"):
+        _ = made.ptx
+
+
 def test_one_variant_where_constraints_say_so() -> None:
     scope = SymbolicScope(["b == 16"])
     (b,) = symbolic_shape("b", scope=scope)

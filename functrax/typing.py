@@ -1,4 +1,4 @@
-"""Types for annotations: what may be given where an array, or a dtype, is asked for.
+"""Types for annotations: what may be given where an array, a dtype, a shape or axes are asked for.
 
 >>> import functrax
 >>> def norm(x: ArrayLike) -> functrax.Array: ...
@@ -8,23 +8,19 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol, TypeAlias
+from collections.abc import Sequence
+from typing import SupportsIndex, TypeAlias
 
 import numpy as np
 
 from functrax.core.arrays.operators import Array
-
-
-class SupportsDType(Protocol):
-    """Something that has a dtype."""
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """The dtype."""
-
+from functrax.core.types.dtypes import DTypeLike as DTypeLike, SupportsDType as SupportsDType
 
 #: Arrays, NumPy's arrays and scalars, and Python's numbers; no lists.
 ArrayLike: TypeAlias = Array | np.ndarray | np.bool_ | np.number | bool | int | float | complex
 
-#: What names a dtype: a string, a scalar type, a dtype, something with one.
-DTypeLike: TypeAlias = str | type[Any] | np.dtype | SupportsDType
+#: A shape, or the size of its one axis; a size is an integer of Python's, NumPy's, or an array.
+ShapeLike: TypeAlias = SupportsIndex | Sequence[SupportsIndex]
+
+#: One axis or several, counted from the end if negative; None for all of them.
+Axes: TypeAlias = SupportsIndex | Sequence[SupportsIndex] | None

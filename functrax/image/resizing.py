@@ -12,16 +12,21 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Sequence
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 
 from functrax import lax, numpy as jnp
 from functrax.backends.eager.cached_traces import with_long_recipe
+from functrax.core.arrays.operators import Array
 from functrax.core.errors.typed import ArgumentError, ShapeError
 from functrax.core.types import dtypes
 from functrax.numpy.axes import integer
 from functrax.numpy.promote import inexact, promote_dtypes
+from functrax.typing import ArrayLike
+
+if TYPE_CHECKING:
+    from functrax.lax.precision import PrecisionLike
 
 Kernel: TypeAlias = Callable[[Any], Any]
 
@@ -105,12 +110,12 @@ _PYTORCH_RADIUS = 2  # how far its kernel reaches beyond the edge
 
 @with_long_recipe
 def resize(
-    image: Any,
+    image: ArrayLike,
     shape: Sequence[int],
     method: str | ResizeMethod,
     antialias: bool = True,
-    precision: Any = lax.Precision.HIGHEST,
-) -> Any:
+    precision: PrecisionLike = lax.Precision.HIGHEST,
+) -> Array:
     """An image, of any rank, at another size.
 
     Args:
@@ -147,15 +152,15 @@ def resize(
 
 @with_long_recipe
 def scale_and_translate(
-    image: Any,
+    image: ArrayLike,
     shape: Sequence[int],
     spatial_dims: Sequence[int],
-    scale: Any,
-    translation: Any,
+    scale: ArrayLike,
+    translation: ArrayLike,
     method: str | ResizeMethod,
     antialias: bool = True,
-    precision: Any = lax.Precision.HIGHEST,
-) -> Any:
+    precision: PrecisionLike = lax.Precision.HIGHEST,
+) -> Array:
     """An image scaled and moved: what was at position ``p`` is at ``p * scale + translation``.
 
     Output pixels whose place in the input is outside the image are zero.  Derivatives exist with

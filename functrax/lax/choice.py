@@ -14,7 +14,8 @@ from functrax.core.prims.rounding import RoundingMethod
 from functrax.core.pytree.operations import tree_map
 from functrax.core.tracing.primitive import literal
 from functrax.core.types import dtypes
-from functrax.lax.operands import ArrayLike, as_array, operands, pair, repeat, value_of
+from functrax.lax.operands import as_array, operands, pair, repeat, value_of
+from functrax.typing import ArrayLike
 
 T = TypeVar("T")
 
@@ -251,7 +252,7 @@ def stop_gradient(x: T) -> T:
     >>> functrax.grad(lambda x: lax.mul(x, lax.stop_gradient(x)))(3.0)
     Array(3., dtype=float32, weak_type=True)
     """
-    return tree_map(_stop_gradient, x)  # type: ignore[no-any-return]
+    return tree_map(_stop_gradient, x)
 
 
 def _stop_gradient(leaf: Any) -> Any:

@@ -15,7 +15,8 @@ from functrax.core.prims.reduce import reduce_or
 from functrax.core.tracing.primitive import Value, like, literal
 from functrax.core.types import dtypes
 from functrax.core.types.promotion import result_type
-from functrax.lax.operands import ArrayLike, DTypeLike, as_array, dtype_of, pair, value_of
+from functrax.lax.operands import as_array, dtype_of, pair, value_of
+from functrax.typing import ArrayLike, DTypeLike
 
 
 def convert_element_type(operand: ArrayLike, new_dtype: DTypeLike) -> Array:

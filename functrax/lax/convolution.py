@@ -33,7 +33,7 @@ from functrax.lax.conv_numbers import (
     conv_dimension_numbers,
 )
 from functrax.lax.dot import in_sum_dtype, sum_product
-from functrax.lax.operands import ArrayLike, DTypeLike, Shape, as_ints, check_same_dtype, value_of
+from functrax.lax.operands import Shape, as_ints, check_same_dtype, value_of
 from functrax.lax.precision import (
     PrecisionLike,
     asks_for_precision,
@@ -41,6 +41,7 @@ from functrax.lax.precision import (
     with_precision,
 )
 from functrax.lax.window_shapes import WindowAxis, dilated, transposed_padding, window_axes
+from functrax.typing import ArrayLike, DTypeLike
 
 
 @with_out_sharding
@@ -112,7 +113,7 @@ def conv_general_dilated(
     groups = (feature_group_count, batch_group_count)
     space = _space(x.aval.shape, w.aval.shape, layout, tuple(axes), *groups)
     out = sum_product(mul.bind(space.spread_array(x), space.spread_kernel(w)), space.summed, narrow)
-    return reshape.bind(out, shape=space.out_shape())  # type: ignore[no-any-return]
+    return reshape.bind(out, shape=space.out_shape())
 
 
 def _check_groups(

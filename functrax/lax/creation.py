@@ -17,15 +17,8 @@ from functrax.core.prims.convert import convert_element_type
 from functrax.core.tracing.primitive import literal
 from functrax.core.types import dtypes
 from functrax.core.types.promotion import check_positions
-from functrax.lax.operands import (
-    ArrayLike,
-    DTypeLike,
-    as_array,
-    as_ints,
-    axis_of,
-    dtype_of,
-    value_of,
-)
+from functrax.lax.operands import as_array, as_ints, axis_of, dtype_of, value_of
+from functrax.typing import ArrayLike, DTypeLike
 
 
 def full(shape: Sequence[int], fill_value: ArrayLike, dtype: DTypeLike | None = None) -> Array:
@@ -62,7 +55,10 @@ def full(shape: Sequence[int], fill_value: ArrayLike, dtype: DTypeLike | None = 
 
 
 def full_like(
-    x: Any, fill_value: ArrayLike, dtype: DTypeLike | None = None, shape: Any = None
+    x: ArrayLike,
+    fill_value: ArrayLike,
+    dtype: DTypeLike | None = None,
+    shape: Sequence[int] | None = None,
 ) -> Array:
     """An array full of one value, of the shape and dtype of ``x`` unless they are given.
 
@@ -85,7 +81,7 @@ def full_like(
     Array([[7, 7],
            [7, 7]], dtype=int32)
     """
-    like = x if hasattr(x, "shape") and hasattr(x, "dtype") else value_of("full_like", x)
+    like: Any = x if hasattr(x, "shape") and hasattr(x, "dtype") else value_of("full_like", x)
     wanted = like.dtype if dtype is None else dtype
     out = full(like.shape if shape is None else shape, fill_value, wanted)
     if dtype is not None or not getattr(like, "weak_type", False):

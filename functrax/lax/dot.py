@@ -22,15 +22,7 @@ from functrax.core.prims.reindex import broadcast_in_dim
 from functrax.core.tracing.primitive import Value
 from functrax.core.types import dtypes
 from functrax.core.types.dtypes import DType
-from functrax.lax.operands import (
-    ArrayLike,
-    DTypeLike,
-    Shape,
-    as_array,
-    axes_of,
-    dtype_of,
-    value_of,
-)
+from functrax.lax.operands import Shape, as_array, axes_of, dtype_of, value_of
 from functrax.lax.precision import (
     PrecisionLike,
     asks_for_precision,
@@ -38,6 +30,7 @@ from functrax.lax.precision import (
     check_preferred,
     with_precision,
 )
+from functrax.typing import ArrayLike, DTypeLike
 
 DotDimensionNumbers: TypeAlias = (
     "tuple[tuple[Sequence[int], Sequence[int]], tuple[Sequence[int], Sequence[int]]]"
@@ -129,8 +122,8 @@ def _extent(dtype: DType) -> tuple[Any, ...]:
         return (dtypes.is_complex(dtype), info.maxexp, info.nmant, info.bits, True)
     if dtype == dtypes.bool_:
         return (False, -1, -1, 1, True)
-    info = dtypes.iinfo(dtype)
-    return (False, -1, -1, info.bits, info.min < 0)
+    integer = dtypes.iinfo(dtype)
+    return (False, -1, -1, integer.bits, integer.min < 0)
 
 
 def in_sum_dtype(

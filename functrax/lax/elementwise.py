@@ -25,17 +25,9 @@ from functrax.core.prims import (
 )
 from functrax.core.prims.convert import convert_element_type
 from functrax.core.tracing.primitive import Primitive
-from functrax.lax.operands import (
-    ArrayLike,
-    DTypeLike,
-    as_array,
-    check_same_dtype,
-    dtype_of,
-    operands,
-    pair,
-    value_of,
-)
+from functrax.lax.operands import as_array, check_same_dtype, dtype_of, operands, pair, value_of
 from functrax.lax.precision import check_accuracy
+from functrax.typing import ArrayLike, DTypeLike
 
 Unary: TypeAlias = "Callable[[ArrayLike], Array]"
 Binary: TypeAlias = "Callable[[ArrayLike, ArrayLike], Array]"

@@ -6,8 +6,8 @@ mapped axis; so do these.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Hashable, Sequence
+from typing import Any, TypeVar
 
 from functrax.core.errors.typed import ArgumentError, ShapeError
 from functrax.core.prims.reindex import reshape, transpose_
@@ -23,6 +23,8 @@ from functrax.transforms.operations.collective_functions import (
     psum,
 )
 from functrax.transforms.operations.collectives import AxisName
+
+T = TypeVar("T")
 
 
 def _blocks(name: str, x: Any, axis_name: AxisName, axis: int, tiled: bool) -> tuple[Value, int]:
@@ -49,14 +51,14 @@ def _blocks(name: str, x: Any, axis_name: AxisName, axis: int, tiled: bool) -> t
 
 
 def all_to_all(
-    x: Any,
-    axis_name: Any,
+    x: T,
+    axis_name: Hashable,
     split_axis: int,
     concat_axis: int,
     *,
-    axis_index_groups: Any = None,
+    axis_index_groups: Sequence[Sequence[int]] | None = None,
     tiled: bool = False,
-) -> Any:
+) -> T:
     """Send each element of a named axis its part of an array, and put together what comes in.
 
     Args:
@@ -102,13 +104,13 @@ def all_to_all(
 
 
 def psum_scatter(
-    x: Any,
-    axis_name: Any,
+    x: T,
+    axis_name: Hashable,
     *,
     scatter_dimension: int = 0,
-    axis_index_groups: Any = None,
+    axis_index_groups: Sequence[Sequence[int]] | None = None,
     tiled: bool = False,
-) -> Any:
+) -> T:
     """The sum over a named axis, of which each element gets its own part.
 
     Args:
@@ -142,7 +144,13 @@ def psum_scatter(
     return tree_map(leaf, x)
 
 
-def pswapaxes(x: Any, axis_name: Any, axis: int, *, axis_index_groups: Any = None) -> Any:
+def pswapaxes(
+    x: T,
+    axis_name: Hashable,
+    axis: int,
+    *,
+    axis_index_groups: Sequence[Sequence[int]] | None = None,
+) -> T:
     """Swap a named axis with an axis of an array; see :func:`all_to_all`.
 
     Args:
@@ -168,7 +176,7 @@ def pswapaxes(x: Any, axis_name: Any, axis: int, *, axis_index_groups: Any = Non
     return all_to_all(x, axis_name, axis, axis, axis_index_groups=axis_index_groups)
 
 
-def pshuffle(x: Any, axis_name: Any, perm: Sequence[int]) -> Any:
+def pshuffle(x: T, axis_name: Hashable, perm: Sequence[int]) -> T:
     """Permute the elements of a named axis: element ``i`` gets the value of ``perm[i]``.
 
     Args:
@@ -198,7 +206,7 @@ def pshuffle(x: Any, axis_name: Any, perm: Sequence[int]) -> Any:
     return ppermute(x, axis_name, list(zip(perm, range(size), strict=True)))
 
 
-def pbroadcast(x: Any, axis_name: Any, source: int) -> Any:
+def pbroadcast(x: T, axis_name: Hashable, source: int) -> T:
     """Give every element of a named axis the value of element ``source``.
 
     Args:

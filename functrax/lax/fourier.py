@@ -10,7 +10,8 @@ from functrax.core.arrays.operators import Array
 from functrax.core.errors.typed import ArgumentError
 from functrax.core.prims import fourier
 from functrax.core.types import dtypes
-from functrax.lax.operands import ArrayLike, as_array, as_ints, value_of
+from functrax.lax.operands import as_array, as_ints, value_of
+from functrax.typing import ArrayLike
 
 
 class FftType(enum.IntEnum):

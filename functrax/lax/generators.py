@@ -17,7 +17,7 @@ import enum
 import itertools
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -31,8 +31,12 @@ from functrax.core.prims.reindex import broadcast_in_dim, iota, reshape
 from functrax.core.prims.slicing import concatenate, slice_
 from functrax.core.tracing.primitive import Value, literal
 from functrax.core.types import dtypes
-from functrax.lax.operands import ArrayLike, DTypeLike, Shape, as_array, as_ints, dtype_of, value_of
+from functrax.lax.operands import Shape, as_array, as_ints, dtype_of, value_of
 from functrax.transforms.user_rules.custom_vmap import custom_vmap
+from functrax.typing import ArrayLike, DTypeLike
+
+if TYPE_CHECKING:
+    from functrax.backends.sharding.shardings import Sharding
 
 _U32, _U64 = dtypes.uint32, dtypes.uint64
 _UPPER = literal(32, _U64)
@@ -58,7 +62,7 @@ def rng_bit_generator(
     dtype: DTypeLike = np.uint32,
     algorithm: RandomAlgorithm = RandomAlgorithm.RNG_DEFAULT,
     *,
-    out_sharding: Any = None,
+    out_sharding: Sharding | None = None,
 ) -> tuple[Array, Array]:
     """Uniform random bits from a state, and the state that comes after it.
 

@@ -35,7 +35,6 @@ from functrax.lax.gather_maps import (
     windows_map,
 )
 from functrax.lax.operands import (
-    ArrayLike,
     as_array,
     as_ints,
     axes_of,
@@ -43,6 +42,7 @@ from functrax.lax.operands import (
     static_scalar,
     value_of,
 )
+from functrax.typing import ArrayLike
 
 Mode: TypeAlias = "str | GatherScatterMode | None"
 

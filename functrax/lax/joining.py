@@ -17,14 +17,8 @@ from functrax.core.errors.typed import ArgumentError, ShapeError
 from functrax.core.prims import reindex as prims, slicing
 from functrax.core.tracing.inputs import as_value
 from functrax.core.tracing.primitive import Value
-from functrax.lax.operands import (
-    ArrayLike,
-    as_array,
-    as_ints,
-    axes_of,
-    check_same_dtype,
-    value_of,
-)
+from functrax.lax.operands import as_array, as_ints, axes_of, check_same_dtype, value_of
+from functrax.typing import ArrayLike
 
 
 def concatenate(operands: Sequence[ArrayLike] | Array, dimension: int) -> Array:

@@ -28,7 +28,7 @@ from functrax.lax.algorithms import (
     SvdAlgorithm,
     check_algorithm,
 )
-from functrax.lax.operands import ArrayLike, as_array, as_ints, value_of
+from functrax.lax.operands import as_array, as_ints, value_of
 from functrax.lax.reflections import (
     geqp3 as geqp3,
     geqrf as geqrf,
@@ -40,6 +40,7 @@ from functrax.lax.reflections import (
 )
 from functrax.lax.tridiagonal import tridiagonal_solve
 from functrax.lax.updates import cholesky_update, qdwh, symmetric_product
+from functrax.typing import ArrayLike
 
 __all__ = [
     "EigImplementation",

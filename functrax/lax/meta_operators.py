@@ -19,7 +19,8 @@ from functrax.core.index.map import IndexMap
 from functrax.core.index.map_text import negate, parse_conditions, parse_index_expr
 from functrax.core.prims import mapped
 from functrax.core.tracing.primitive import Value
-from functrax.lax.operands import ArrayLike, Shape, as_array, as_ints, static_scalar, value_of
+from functrax.lax.operands import Shape, as_array, as_ints, static_scalar, value_of
+from functrax.typing import ArrayLike
 
 #: One string (or expression) for each axis, or a function of index expressions.
 Indices: TypeAlias = "Sequence[str | Index] | Callable[..., Sequence[Index | Condition] | Index]"

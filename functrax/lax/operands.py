@@ -24,12 +24,10 @@ from functrax.core.tracing.primitive import Value
 from functrax.core.tracing.trace import Tracer
 from functrax.core.types import dtypes
 from functrax.core.types.aval import ShapedArray
+from functrax.core.types.dtypes import DTypeLike
 from functrax.core.types.promotion import IntegerOverflowError
 from functrax.core.types.symbolic_sizes import integer as as_size
 
-#: What functions take as an array: lists are not among it.
-ArrayLike: TypeAlias = "Array | np.ndarray[Any, Any] | np.generic | complex"
-DTypeLike: TypeAlias = Any
 Shape: TypeAlias = "tuple[int, ...]"
 
 _NUMBERS = frozenset({bool, int, float, complex})
@@ -48,7 +46,7 @@ def as_array(x: Value) -> Array:
     """A value as the user sees it: an operation on constants may leave a literal."""
     if type(x) is Literal:
         return ConcreteArray(np.asarray(x.val), x.aval)
-    return x  # type: ignore[no-any-return]
+    return x
 
 
 def pair(name: str, x: Any, y: Any) -> tuple[Value, Value]:

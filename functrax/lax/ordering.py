@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import operator as python_operator
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, overload
 
 from functrax.backends.eager.cached_traces import with_recipe
 from functrax.core.arrays.operators import Array
 from functrax.core.prims import arithmetic, cumulative, ordering
 from functrax.core.tracing.primitive import Primitive
-from functrax.lax.operands import ArrayLike, as_array, axis_of, value_of
+from functrax.lax.operands import as_array, axis_of, value_of
+from functrax.typing import ArrayLike
 
 _CUMULATIVE_DOC = """{summary}
 
@@ -88,6 +89,14 @@ cumlogsumexp = _cumulative(
 )
 
 
+@overload
+def sort(
+    operand: ArrayLike, dimension: int = ..., is_stable: bool = ..., num_keys: int = ...
+) -> Array: ...
+@overload
+def sort(
+    operand: Sequence[ArrayLike], dimension: int = ..., is_stable: bool = ..., num_keys: int = ...
+) -> tuple[Array, ...]: ...
 def sort(
     operand: ArrayLike | Sequence[ArrayLike],
     dimension: int = -1,
@@ -147,7 +156,8 @@ def sort_key_val(
     >>> lax.sort_key_val(np.array([3, 1, 2]), np.arange(3))[1]
     Array([1, 2, 0], dtype=int32)
     """
-    return sort((keys, values), dimension, is_stable, 1)  # type: ignore[no-any-return]
+    first, second = sort((keys, values), dimension, is_stable, 1)
+    return first, second
 
 
 @with_recipe

@@ -22,8 +22,9 @@ from functrax.core.prims.reindex import broadcast_in_dim, iota
 from functrax.core.tracing.primitive import Value, literal
 from functrax.core.types import dtypes
 from functrax.lax.dot import dot_general
-from functrax.lax.operands import ArrayLike, DTypeLike, Shape, value_of
+from functrax.lax.operands import Shape, value_of
 from functrax.lax.precision import PrecisionLike
+from functrax.typing import ArrayLike, DTypeLike
 
 
 @dataclasses.dataclass(frozen=True)

@@ -11,15 +11,8 @@ from functrax.core.arrays.operators import Array
 from functrax.core.prims import reduce as prims
 from functrax.core.prims.extrema import reduced
 from functrax.core.tracing.primitive import Primitive
-from functrax.lax.operands import (
-    ArrayLike,
-    DTypeLike,
-    as_array,
-    as_ints,
-    axis_of,
-    dtype_of,
-    value_of,
-)
+from functrax.lax.operands import as_array, as_ints, axis_of, dtype_of, value_of
+from functrax.typing import ArrayLike, DTypeLike
 
 _AXES_DOC = """
 

@@ -27,7 +27,8 @@ from functrax.core.prims.matrices import (
 )
 from functrax.core.prims.slicing import slice_
 from functrax.core.tracing.primitive import Value, like
-from functrax.lax.operands import ArrayLike, as_array, check_same_dtype, value_of
+from functrax.lax.operands import as_array, check_same_dtype, value_of
+from functrax.typing import ArrayLike
 
 __all__ = [
     "geqp3",

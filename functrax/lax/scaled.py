@@ -11,7 +11,8 @@ from functrax.core.tracing.primitive import Value
 from functrax.core.types import dtypes
 from functrax.core.types.dtypes import DType
 from functrax.lax.dot import DotDimensionNumbers, dot_general
-from functrax.lax.operands import ArrayLike, DTypeLike, Shape, as_array, axes_of, dtype_of, value_of
+from functrax.lax.operands import Shape, as_array, axes_of, dtype_of, value_of
+from functrax.typing import ArrayLike, DTypeLike
 
 
 def scaled_dot(

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -21,20 +20,14 @@ from functrax.core.prims.arithmetic import select_n
 from functrax.core.tracing.primitive import Value, like, literal
 from functrax.core.tracing.trace import Tracer
 from functrax.core.types import dtypes
-from functrax.lax.operands import (
-    ArrayLike,
-    Shape,
-    as_array,
-    as_ints,
-    axes_of,
-    repeat,
-    scalar,
-    value_of,
-)
+from functrax.lax.operands import Shape, as_array, as_ints, axes_of, repeat, scalar, value_of
+from functrax.typing import ArrayLike
 
 
 @with_out_sharding
-def broadcast(operand: ArrayLike, sizes: Sequence[int], *, dims: Any = None) -> Array:
+def broadcast(
+    operand: ArrayLike, sizes: Sequence[int], *, dims: Sequence[int] | None = None
+) -> Array:
     """Repeat an array along new axes.
 
     Args:

@@ -29,7 +29,6 @@ from functrax.core.types.size_bounds import clipped
 from functrax.core.types.symbolic_sizes import integer as as_size, is_symbolic_dim
 from functrax.lax.joining import unstack
 from functrax.lax.operands import (
-    ArrayLike,
     Shape,
     as_array,
     as_ints,
@@ -38,6 +37,7 @@ from functrax.lax.operands import (
     scalar,
     value_of,
 )
+from functrax.typing import ArrayLike
 
 
 def slice(
@@ -155,7 +155,7 @@ def _without_axis(x: Value, axis: int) -> Array:
 
 def dynamic_slice(
     operand: ArrayLike,
-    start_indices: Any,
+    start_indices: ArrayLike | Sequence[ArrayLike],
     slice_sizes: Sequence[int],
     *,
     allow_negative_indices: bool | Sequence[bool] = True,
@@ -329,7 +329,7 @@ def dynamic_index_in_dim(
 def dynamic_update_slice(
     operand: ArrayLike,
     update: ArrayLike,
-    start_indices: Any,
+    start_indices: ArrayLike | Sequence[ArrayLike],
     *,
     allow_negative_indices: bool | Sequence[bool] = True,
 ) -> Array:

@@ -11,8 +11,9 @@ from functrax.core.arrays.operators import Array
 from functrax.core.errors.typed import ArgumentError
 from functrax.core.prims.identity import optimization_barrier
 from functrax.core.pytree.operations import tree_leaves
-from functrax.lax.operands import ArrayLike, as_array, value_of
+from functrax.lax.operands import as_array, value_of
 from functrax.transforms.operations.callbacks import debug_callback
+from functrax.typing import ArrayLike
 
 
 def create_token(_: Any = None) -> Array:

@@ -12,8 +12,9 @@ from functrax.core.prims.reindex import transpose_
 from functrax.core.types import dtypes
 from functrax.lax.elementwise import max as maximum
 from functrax.lax.joining import concatenate
-from functrax.lax.operands import ArrayLike, as_array, broadcast_sizes, repeat, value_of
+from functrax.lax.operands import as_array, broadcast_sizes, repeat, value_of
 from functrax.transforms.control.user_loops import scan
+from functrax.typing import ArrayLike
 
 NAME = "tridiagonal_solve"
 

@@ -22,9 +22,10 @@ from functrax.lax.conversion import convert_element_type
 from functrax.lax.creation import iota
 from functrax.lax.elementwise import cbrt, sqrt
 from functrax.lax.joining import concatenate
-from functrax.lax.operands import ArrayLike, as_array, check_same_dtype, value_of
+from functrax.lax.operands import as_array, check_same_dtype, value_of
 from functrax.lax.shapes import transpose
 from functrax.transforms.control.user_loops import scan, while_loop
+from functrax.typing import ArrayLike
 
 __all__ = ["cholesky_update", "qdwh", "symmetric_product"]
 
@@ -118,7 +119,7 @@ def symmetric_product(
 
 
 def qdwh(
-    x: Any,
+    x: ArrayLike,
     *,
     is_hermitian: bool = False,
     max_iterations: int | None = None,

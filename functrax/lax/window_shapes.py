@@ -135,7 +135,7 @@ def padtype_to_pads(
     in_shape: Sequence[int],
     window_shape: Sequence[int],
     window_strides: Sequence[int],
-    padding: Any,
+    padding: str | Sequence[tuple[int, int]],
 ) -> list[tuple[int, int]]:
     """The padding that a name stands for.
 
@@ -176,7 +176,7 @@ def reduce_window_shape_tuple(
     operand_shape: Sequence[int],
     window_dimensions: Sequence[int],
     window_strides: Sequence[int],
-    padding: Any,
+    padding: Sequence[tuple[int, int]],
     base_dilation: Sequence[int] | None = None,
     window_dilation: Sequence[int] | None = None,
 ) -> Shape:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from functrax.core.arrays.operators import Array
 from functrax.core.index.expr import Condition, Dim, IndexExpr, as_expr
@@ -39,9 +39,13 @@ from functrax.lax.monoids import (
     reduction_operands,
     with_init,
 )
-from functrax.lax.operands import ArrayLike, Shape, as_array, as_ints, repeat, value_of
+from functrax.lax.operands import Shape, as_array, as_ints, repeat, value_of
 from functrax.lax.shapes import transpose
 from functrax.lax.window_shapes import WindowAxis, window_axes
+from functrax.typing import ArrayLike, DTypeLike
+
+if TYPE_CHECKING:
+    from functrax.lax.precision import PrecisionLike
 
 #: So many times longer than its stride is a window that is combined by halves, and so much work.
 _LONG, _MUCH = 16, 1 << 15
@@ -183,8 +187,8 @@ def conv_general_dilated_patches(
     lhs_dilation: Sequence[int] | None = None,
     rhs_dilation: Sequence[int] | None = None,
     dimension_numbers: ConvGeneralDilatedDimensionNumbers = None,
-    precision: Any = None,
-    preferred_element_type: Any = None,
+    precision: PrecisionLike = None,
+    preferred_element_type: DTypeLike | None = None,
 ) -> Array:
     """The windows that a convolution looks at, as features ("im2col").
 
@@ -253,7 +257,7 @@ def conv_general_dilated_local(
     lhs_dilation: Sequence[int] | None = None,
     rhs_dilation: Sequence[int] | None = None,
     dimension_numbers: ConvGeneralDilatedDimensionNumbers = None,
-    precision: Any = None,
+    precision: PrecisionLike = None,
 ) -> Array:
     """A convolution whose kernel differs from place to place (a locally connected layer).
 

@@ -18,7 +18,6 @@ from functrax import lax, numpy as jnp
 from functrax.backends.eager.cached_traces import with_recipe
 from functrax.core.arrays.operators import Array
 from functrax.core.errors.typed import ShapeError
-from functrax.core.tracing.primitive import Value
 from functrax.lax.operands import as_array
 from functrax.numpy.axes import one_axis
 from functrax.numpy.promote import inexact, promote_dtypes, to_array
@@ -75,7 +74,7 @@ def sigmoid(x: ArrayLike) -> Array:
     return lax.logistic(floating("sigmoid", x))
 
 
-def log_sigmoid(x: ArrayLike) -> Value:
+def log_sigmoid(x: ArrayLike) -> Array:
     """``log(sigmoid(x)) = -softplus(-x)``, exact for large ``-x``.
 
     Args:
@@ -95,7 +94,7 @@ def log_sigmoid(x: ArrayLike) -> Value:
     return -softplus(-floating("log_sigmoid", x))
 
 
-def softplus(x: ArrayLike) -> Value:
+def softplus(x: ArrayLike) -> Array:
     """``log(1 + exp(x))``, which does not overflow.
 
     Args:
@@ -115,7 +114,7 @@ def softplus(x: ArrayLike) -> Value:
     return jnp.logaddexp(x, 0)
 
 
-def squareplus(x: ArrayLike, b: ArrayLike = 4) -> Value:
+def squareplus(x: ArrayLike, b: ArrayLike = 4) -> Array:
     """``(x + sqrt(x**2 + b)) / 2`` (Barron, arXiv:2112.11687).
 
     Args:
@@ -137,7 +136,7 @@ def squareplus(x: ArrayLike, b: ArrayLike = 4) -> Value:
     return (value + jnp.sqrt(jnp.square(value) + b)) / 2
 
 
-def soft_sign(x: ArrayLike) -> Value:
+def soft_sign(x: ArrayLike) -> Array:
     """``x / (|x| + 1)``.
 
     Args:
@@ -158,7 +157,7 @@ def soft_sign(x: ArrayLike) -> Value:
     return value / (jnp.abs(value) + 1)
 
 
-def silu(x: ArrayLike) -> Value:
+def silu(x: ArrayLike) -> Array:
     """``x sigmoid(x)``, also called swish.
 
     Elfwing, Uchibe and Doya, arXiv:1702.03118; Ramachandran, Zoph and Le, arXiv:1710.05941.
@@ -181,7 +180,7 @@ def silu(x: ArrayLike) -> Value:
     return value * lax.logistic(value)
 
 
-def mish(x: ArrayLike) -> Value:
+def mish(x: ArrayLike) -> Array:
     """``x tanh(softplus(x))`` (Misra, arXiv:1908.08681).
 
     Args:
@@ -202,7 +201,7 @@ def mish(x: ArrayLike) -> Value:
     return value * jnp.tanh(softplus(value))
 
 
-def elu(x: ArrayLike, alpha: ArrayLike = 1.0) -> Value:
+def elu(x: ArrayLike, alpha: ArrayLike = 1.0) -> Array:
     """``x`` above 0, ``alpha (exp(x) - 1)`` below.
 
     Clevert, Unterthiner and Hochreiter, arXiv:1511.07289.
@@ -228,7 +227,7 @@ def elu(x: ArrayLike, alpha: ArrayLike = 1.0) -> Value:
     return jnp.where(above, value, alpha * jnp.expm1(jnp.where(above, 0.0, value)))
 
 
-def celu(x: ArrayLike, alpha: ArrayLike = 1.0) -> Value:
+def celu(x: ArrayLike, alpha: ArrayLike = 1.0) -> Array:
     """``x`` above 0, ``alpha (exp(x / alpha) - 1)`` below (Barron, arXiv:1704.07483).
 
     Args:
@@ -249,7 +248,7 @@ def celu(x: ArrayLike, alpha: ArrayLike = 1.0) -> Value:
     return jnp.maximum(x, 0.0) + alpha * jnp.expm1(jnp.minimum(x, 0.0) / alpha)
 
 
-def selu(x: ArrayLike) -> Value:
+def selu(x: ArrayLike) -> Array:
     """``scale * elu(x, alpha)`` with constants that keep mean 0 and variance 1.
 
     Klambauer et al., NIPS 2017, arXiv:1706.02515.
@@ -271,7 +270,7 @@ def selu(x: ArrayLike) -> Value:
     return _SELU_SCALE * elu(x, _SELU_ALPHA)
 
 
-def gelu(x: ArrayLike, approximate: bool = True) -> Value:
+def gelu(x: ArrayLike, approximate: bool = True) -> Array:
     """``x`` times the normal distribution function of ``x`` (Hendrycks, Gimpel, arXiv:1606.08415).
 
     Args:
@@ -295,7 +294,7 @@ def gelu(x: ArrayLike, approximate: bool = True) -> Value:
     return 0.5 * value * lax.erfc(-value * np.asarray(np.sqrt(0.5), value.dtype))
 
 
-def glu(x: ArrayLike, axis: int = -1) -> Value:
+def glu(x: ArrayLike, axis: int = -1) -> Array:
     """The first half of ``x`` along an axis, times the sigmoid of the second half.
 
     Dauphin et al., arXiv:1612.08083.
@@ -331,7 +330,7 @@ def glu(x: ArrayLike, axis: int = -1) -> Value:
 
 @with_recipe
 @custom_jvp
-def log1mexp(x: ArrayLike) -> Value:
+def log1mexp(x: ArrayLike) -> Array:
     """``log(1 - exp(-x))`` of ``x >= 0``, exact for small and for large ``x``.
 
     Source: Mächler, "Accurately computing ``log(1 - exp(-|a|))``".

@@ -8,11 +8,12 @@ Start at :func:`dot_product_attention`.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal, overload
 
 import numpy as np
 
 from functrax import lax, numpy as jnp
+from functrax.core.arrays.operators import Array
 from functrax.core.errors.typed import ArgumentError, DTypeError, ShapeError
 from functrax.core.tracing.primitive import Value
 from functrax.core.types import dtypes
@@ -20,6 +21,54 @@ from functrax.nn.normalization import logsumexp, softmax
 from functrax.typing import ArrayLike
 
 
+@overload
+def dot_product_attention(
+    query: ArrayLike,
+    key: ArrayLike,
+    value: ArrayLike,
+    bias: ArrayLike | None = ...,
+    mask: ArrayLike | None = ...,
+    *,
+    scale: float | None = ...,
+    is_causal: bool = ...,
+    query_seq_lengths: ArrayLike | None = ...,
+    key_value_seq_lengths: ArrayLike | None = ...,
+    local_window_size: int | tuple[int, int] | None = ...,
+    implementation: str | None = ...,
+    return_residual: Literal[False] = ...,
+) -> Array: ...
+@overload
+def dot_product_attention(
+    query: ArrayLike,
+    key: ArrayLike,
+    value: ArrayLike,
+    bias: ArrayLike | None = ...,
+    mask: ArrayLike | None = ...,
+    *,
+    scale: float | None = ...,
+    is_causal: bool = ...,
+    query_seq_lengths: ArrayLike | None = ...,
+    key_value_seq_lengths: ArrayLike | None = ...,
+    local_window_size: int | tuple[int, int] | None = ...,
+    implementation: str | None = ...,
+    return_residual: Literal[True],
+) -> tuple[Array, Array]: ...
+@overload
+def dot_product_attention(
+    query: ArrayLike,
+    key: ArrayLike,
+    value: ArrayLike,
+    bias: ArrayLike | None = ...,
+    mask: ArrayLike | None = ...,
+    *,
+    scale: float | None = ...,
+    is_causal: bool = ...,
+    query_seq_lengths: ArrayLike | None = ...,
+    key_value_seq_lengths: ArrayLike | None = ...,
+    local_window_size: int | tuple[int, int] | None = ...,
+    implementation: str | None = ...,
+    return_residual: bool = ...,
+) -> Array | tuple[Array, Array]: ...
 def dot_product_attention(
     query: ArrayLike,
     key: ArrayLike,

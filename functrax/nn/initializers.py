@@ -22,6 +22,7 @@ from functrax.core.errors.typed import ArgumentError, AxisError, ShapeError
 from functrax.core.types import dtypes
 from functrax.lax.operands import as_array
 from functrax.random.shapes import DType, Shape, checked_shape
+from functrax.typing import ArrayLike, DTypeLike, ShapeLike
 
 Axes: TypeAlias = "int | Sequence[int]"
 
@@ -44,7 +45,7 @@ def _dtype_of(given: Any) -> DType:
     return dtypes.canonicalize_dtype(asked)
 
 
-def zeros(key: Any, shape: Any, dtype: Any = None) -> Array:
+def zeros(key: ArrayLike, shape: ShapeLike, dtype: DTypeLike | None = None) -> Array:
     """Zeros, whatever the key.
 
     Args:
@@ -65,7 +66,7 @@ def zeros(key: Any, shape: Any, dtype: Any = None) -> Array:
     return as_array(jnp.zeros(checked_shape("zeros", shape), _dtype_of(dtype)))
 
 
-def ones(key: Any, shape: Any, dtype: Any = None) -> Array:
+def ones(key: ArrayLike, shape: ShapeLike, dtype: DTypeLike | None = None) -> Array:
     """Ones, whatever the key.
 
     Args:
@@ -86,7 +87,7 @@ def ones(key: Any, shape: Any, dtype: Any = None) -> Array:
     return as_array(jnp.ones(checked_shape("ones", shape), _dtype_of(dtype)))
 
 
-def constant(value: Any, dtype: Any = None) -> Initializer:
+def constant(value: ArrayLike, dtype: DTypeLike | None = None) -> Initializer:
     """An initializer that fills arrays with a value.
 
     Args:
@@ -110,7 +111,7 @@ def constant(value: Any, dtype: Any = None) -> Initializer:
     return init
 
 
-def uniform(scale: Any = 1e-2, dtype: Any = None) -> Initializer:
+def uniform(scale: ArrayLike = 1e-2, dtype: DTypeLike | None = None) -> Initializer:
     """An initializer with floats from 0 to ``scale``, all as likely.
 
     Args:
@@ -136,7 +137,7 @@ def uniform(scale: Any = 1e-2, dtype: Any = None) -> Initializer:
     return init
 
 
-def normal(stddev: Any = 1e-2, dtype: Any = None) -> Initializer:
+def normal(stddev: ArrayLike = 1e-2, dtype: DTypeLike | None = None) -> Initializer:
     """An initializer with normally distributed numbers of mean 0.
 
     Args:
@@ -163,7 +164,10 @@ def normal(stddev: Any = 1e-2, dtype: Any = None) -> Initializer:
 
 
 def truncated_normal(
-    stddev: Any = 1e-2, dtype: Any = None, lower: Any = -2.0, upper: Any = 2.0
+    stddev: ArrayLike = 1e-2,
+    dtype: DTypeLike | None = None,
+    lower: ArrayLike = -2.0,
+    upper: ArrayLike = 2.0,
 ) -> Initializer:
     """An initializer with normally distributed floats of mean 0, of which the middle is kept.
 
@@ -228,13 +232,13 @@ _DISTRIBUTIONS = ("truncated_normal", "normal", "uniform")
 
 
 def variance_scaling(
-    scale: Any,
+    scale: ArrayLike,
     mode: str,
     distribution: str,
     in_axis: Axes = -2,
     out_axis: Axes = -1,
     batch_axis: Axes = (),
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
 ) -> Initializer:
     """An initializer with numbers of mean 0 and variance ``scale / n``.
 
@@ -360,7 +364,9 @@ xavier_uniform, xavier_normal = glorot_uniform, glorot_normal
 kaiming_uniform, kaiming_normal = he_uniform, he_normal
 
 
-def orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: Any = None) -> Initializer:
+def orthogonal(
+    scale: ArrayLike = 1.0, column_axis: int = -1, dtype: DTypeLike | None = None
+) -> Initializer:
     """An initializer with orthogonal matrices, all as likely (Saxe et al., arXiv:1312.6120).
 
     The axis ``column_axis`` is that of the columns; the others together are that of the rows.  An
@@ -410,7 +416,9 @@ def orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: Any = None) -> In
     return init
 
 
-def delta_orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: Any = None) -> Initializer:
+def delta_orthogonal(
+    scale: ArrayLike = 1.0, column_axis: int = -1, dtype: DTypeLike | None = None
+) -> Initializer:
     """An initializer for convolutions that preserve norms (Xiao et al., arXiv:1806.05393).
 
     The kernel is zero but for its centre, which is a matrix of :func:`orthogonal`.

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import operator
-from typing import Any, TypeAlias
+from typing import Any, Literal, overload
 
 import numpy as np
 
@@ -25,12 +25,10 @@ from functrax.nn.activations import floating
 from functrax.numpy.axes import one_axis
 from functrax.numpy.promote import inexact, promote_args, promoting
 from functrax.transforms.user_rules.custom_jvp import custom_jvp
-from functrax.typing import ArrayLike
-
-Axis: TypeAlias = "int | tuple[int, ...] | None"
+from functrax.typing import ArrayLike, Axes, DTypeLike
 
 
-def softmax(x: ArrayLike, axis: Axis = -1, where: ArrayLike | None = None) -> Value:
+def softmax(x: ArrayLike, axis: Axes = -1, where: ArrayLike | None = None) -> Array:
     """``exp(x) / sum(exp(x))`` along axes.
 
     Args:
@@ -53,7 +51,7 @@ def softmax(x: ArrayLike, axis: Axis = -1, where: ArrayLike | None = None) -> Va
 
 
 @functools.partial(custom_jvp, nondiff_argnums=(1,))
-def _softmax(x: Any, axis: Axis, where: Any) -> Value:
+def _softmax(x: Any, axis: Axes, where: Any) -> Value:
     largest = jnp.max(x, axis, where=where, initial=-np.inf, keepdims=True)
     kept = x if where is None else jnp.where(where, x, -np.inf)
     unscaled = jnp.exp(kept - largest)
@@ -62,13 +60,13 @@ def _softmax(x: Any, axis: Axis, where: Any) -> Value:
 
 
 @_softmax.defjvp
-def _softmax_jvp(axis: Axis, primals: Any, tangents: Any) -> Any:
+def _softmax_jvp(axis: Axes, primals: Any, tangents: Any) -> Any:
     (x, where), (t, _) = primals, tangents
     out = _softmax(x, axis, where)
     return out, out * (t - jnp.sum(out * t, axis, where=where, keepdims=True))
 
 
-def log_softmax(x: ArrayLike, axis: Axis = -1, where: ArrayLike | None = None) -> Value:
+def log_softmax(x: ArrayLike, axis: Axes = -1, where: ArrayLike | None = None) -> Array:
     """``x - log(sum(exp(x)))`` along axes.
 
     Args:
@@ -96,9 +94,37 @@ def log_softmax(x: ArrayLike, axis: Axis = -1, where: ArrayLike | None = None) -
     return out if where is None else jnp.where(where, out, -np.inf)
 
 
+@overload
 def logsumexp(
     a: ArrayLike,
-    axis: Axis = None,
+    axis: Axes = ...,
+    b: ArrayLike | None = ...,
+    keepdims: bool = ...,
+    return_sign: Literal[False] = ...,
+    where: ArrayLike | None = ...,
+) -> Array: ...
+@overload
+def logsumexp(
+    a: ArrayLike,
+    axis: Axes = ...,
+    b: ArrayLike | None = ...,
+    keepdims: bool = ...,
+    *,
+    return_sign: Literal[True],
+    where: ArrayLike | None = ...,
+) -> tuple[Array, Array]: ...
+@overload
+def logsumexp(
+    a: ArrayLike,
+    axis: Axes = ...,
+    b: ArrayLike | None = ...,
+    keepdims: bool = ...,
+    return_sign: bool = ...,
+    where: ArrayLike | None = ...,
+) -> Array | tuple[Array, Array]: ...
+def logsumexp(
+    a: ArrayLike,
+    axis: Axes = None,
     b: ArrayLike | None = None,
     keepdims: bool = False,
     return_sign: bool = False,
@@ -139,7 +165,7 @@ def logsumexp(
 
 
 @promoting
-def _log_of_sum(values: Any, factors: Any, axis: Axis, return_sign: bool, where: Any) -> Any:
+def _log_of_sum(values: Any, factors: Any, axis: Axes, return_sign: bool, where: Any) -> Any:
     """The logarithm and the sign of :func:`logsumexp`, with all axes."""
     largest = jnp.max(values.real, axis, keepdims=True, where=where, initial=-np.inf)
     # Where all is infinite, the difference would be NaN; 0 is as good a shift as any.
@@ -157,15 +183,15 @@ def _log_of_sum(values: Any, factors: Any, axis: Axis, return_sign: bool, where:
     return out, sign
 
 
-def _axes(axis: Axis, ndim: int) -> tuple[int, ...]:
+def _axes(axis: Any, ndim: int) -> tuple[int, ...]:
     if axis is None:
         return tuple(range(ndim))
     return (axis,) if isinstance(axis, int) else tuple(axis)
 
 
 def logmeanexp(
-    a: ArrayLike, axis: Axis = None, where: ArrayLike | None = None, keepdims: bool = False
-) -> Value:
+    a: ArrayLike, axis: Axes = None, where: ArrayLike | None = None, keepdims: bool = False
+) -> Array:
     """``log(mean(exp(a)))`` along axes; see :func:`logsumexp`.
 
     Args:
@@ -194,14 +220,14 @@ def logmeanexp(
 
 def standardize(
     x: ArrayLike,
-    axis: Axis = -1,
+    axis: Axes = -1,
     mean: ArrayLike | None = None,
-    variance: Any = None,
+    variance: ArrayLike | None = None,
     epsilon: ArrayLike = 1e-5,
     where: ArrayLike | None = None,
     *,
     algorithm: str = "fast",
-) -> Value:
+) -> Array:
     """``(x - mean) / sqrt(variance + epsilon)``.
 
     Args:
@@ -240,7 +266,9 @@ def standardize(
     return (value - mean) * lax.rsqrt(jnp.asarray(variance + epsilon))
 
 
-def one_hot(x: Any, num_classes: int, *, dtype: Any = None, axis: int = -1) -> Array:
+def one_hot(
+    x: ArrayLike, num_classes: int, *, dtype: DTypeLike | None = None, axis: int = -1
+) -> Array:
     """1 at each index along a new axis, 0 elsewhere.
 
     Args:

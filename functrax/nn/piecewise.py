@@ -11,7 +11,7 @@ from typing import Any
 
 from functrax import numpy as jnp
 from functrax.backends.eager.cached_traces import with_recipe
-from functrax.core.tracing.primitive import Value
+from functrax.core.arrays.operators import Array
 from functrax.numpy.promote import to_array
 from functrax.transforms.user_rules.custom_jvp import custom_jvp
 from functrax.typing import ArrayLike
@@ -19,7 +19,7 @@ from functrax.typing import ArrayLike
 
 @with_recipe
 @custom_jvp
-def relu(x: ArrayLike) -> Value:
+def relu(x: ArrayLike) -> Array:
     """``max(x, 0)``; the derivative at 0 is 0.
 
     Args:
@@ -48,7 +48,7 @@ def _relu_jvp(primals: Any, tangents: Any) -> Any:
 
 @with_recipe
 @custom_jvp
-def relu6(x: ArrayLike) -> Value:
+def relu6(x: ArrayLike) -> Array:
     """``min(max(x, 0), 6)``; the derivative at 0 and at 6 is 0.
 
     Args:
@@ -74,7 +74,7 @@ def _relu6_jvp(primals: Any, tangents: Any) -> Any:
     return relu6(x), jnp.where((x > 0) & (x < 6), t, 0)
 
 
-def sparse_plus(x: ArrayLike) -> Value:
+def sparse_plus(x: ArrayLike) -> Array:
     """0 up to -1, ``(x + 1)**2 / 4`` up to 1, and ``x`` from there on.
 
     Args:
@@ -95,7 +95,7 @@ def sparse_plus(x: ArrayLike) -> Value:
     return jnp.where(value <= -1.0, 0.0, jnp.where(value >= 1.0, value, (value + 1.0) ** 2 / 4))
 
 
-def sparse_sigmoid(x: ArrayLike) -> Value:
+def sparse_sigmoid(x: ArrayLike) -> Array:
     """0 up to -1, ``(x + 1) / 2`` up to 1, and 1 from there on: the slope of ``sparse_plus``.
 
     Args:
@@ -115,7 +115,7 @@ def sparse_sigmoid(x: ArrayLike) -> Value:
     return 0.5 * jnp.clip(to_array("sparse_sigmoid", x) + 1.0, 0.0, 2.0)
 
 
-def leaky_relu(x: ArrayLike, negative_slope: ArrayLike = 1e-2) -> Value:
+def leaky_relu(x: ArrayLike, negative_slope: ArrayLike = 1e-2) -> Array:
     """``x`` from 0 on, ``negative_slope * x`` below.
 
     Args:
@@ -137,7 +137,7 @@ def leaky_relu(x: ArrayLike, negative_slope: ArrayLike = 1e-2) -> Value:
     return jnp.where(value >= 0, value, negative_slope * value)
 
 
-def hard_tanh(x: ArrayLike) -> Value:
+def hard_tanh(x: ArrayLike) -> Array:
     """``x`` between -1 and 1, which are its bounds.
 
     Args:
@@ -158,7 +158,7 @@ def hard_tanh(x: ArrayLike) -> Value:
     return jnp.where(value > 1, 1, jnp.where(value < -1, -1, value))
 
 
-def hard_sigmoid(x: ArrayLike) -> Value:
+def hard_sigmoid(x: ArrayLike) -> Array:
     """``relu6(x + 3) / 6``.
 
     Args:
@@ -178,7 +178,7 @@ def hard_sigmoid(x: ArrayLike) -> Value:
     return relu6(to_array("hard_sigmoid", x) + 3.0) / 6.0
 
 
-def hard_silu(x: ArrayLike) -> Value:
+def hard_silu(x: ArrayLike) -> Array:
     """``x hard_sigmoid(x)``, also called hard_swish.
 
     Howard et al., "Searching for MobileNetV3", arXiv:1905.02244.

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from functrax import lax, numpy as jnp
+from functrax.core.arrays.operators import Array
 from functrax.core.errors.typed import ShapeError
+from functrax.typing import ArrayLike, DTypeLike
 
 
 def scaled_matmul(
-    lhs: Any,
-    rhs: Any,
-    lhs_scales: Any,
-    rhs_scales: Any,
-    preferred_element_type: Any = jnp.float32,
-) -> Any:
+    lhs: ArrayLike,
+    rhs: ArrayLike,
+    lhs_scales: ArrayLike,
+    rhs_scales: ArrayLike,
+    preferred_element_type: DTypeLike = jnp.float32,
+) -> Array:
     """``(lhs * lhs_scales) @ (rhs * rhs_scales).T`` for each of a batch, added up in float32.
 
     Args:

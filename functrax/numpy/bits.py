@@ -5,8 +5,6 @@ Start at :func:`bitwise_and`.
 
 from __future__ import annotations
 
-from typing import Any
-
 from functrax.core.arrays.operators import Array
 from functrax.core.prims import arithmetic as prims, comparisons as compare
 from functrax.core.prims.bitwise import (
@@ -83,7 +81,7 @@ Array([ 4, 12], dtype=int32)
 bitwise_left_shift = left_shift
 
 
-def right_shift(x1: ArrayLike, x2: Any, /) -> Array:
+def right_shift(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """``x1`` shifted right by ``x2`` bits, keeping the sign.
 
     Args:

@@ -5,20 +5,17 @@ Start at :func:`broadcast_to`.
 
 from __future__ import annotations
 
-from typing import Any
-
 from functrax.backends.sharding.out_sharding import with_out_sharding
 from functrax.core.arrays.operators import Array
 from functrax.core.errors.typed import ShapeError
-from functrax.core.tracing.primitive import Value
 from functrax.numpy.axes import Shape, as_shape
 from functrax.numpy.promote import broadcast_shape, broadcast_value, to_array
-from functrax.typing import ArrayLike
+from functrax.typing import ArrayLike, ShapeLike
 
 __all__ = ["broadcast_arrays", "broadcast_shapes", "broadcast_to"]
 
 
-def broadcast_shapes(*shapes: Any) -> Shape:
+def broadcast_shapes(*shapes: ShapeLike) -> Shape:
     """The shape that arrays of these shapes broadcast to.
 
     Args:
@@ -41,7 +38,7 @@ def broadcast_shapes(*shapes: Any) -> Shape:
 
 
 @with_out_sharding
-def broadcast_to(array: ArrayLike, shape: Any) -> Array:
+def broadcast_to(array: ArrayLike, shape: ShapeLike) -> Array:
     """The array repeated along axes of size 1 and new leading axes.
 
     Args:
@@ -77,7 +74,7 @@ def broadcast_to(array: ArrayLike, shape: Any) -> Array:
     return broadcast_value(x, sizes)
 
 
-def broadcast_arrays(*args: Any) -> list[Value]:
+def broadcast_arrays(*args: ArrayLike) -> list[Array]:
     """The arrays broadcast to one shape; each keeps its dtype.
 
     Args:

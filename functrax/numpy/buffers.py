@@ -12,6 +12,7 @@ import numpy as np
 from functrax.core.arrays.operators import Array
 from functrax.core.types import dtypes
 from functrax.numpy.creation import array
+from functrax.typing import DTypeLike
 
 
 def fromiter(*args: Any, **kwargs: Any) -> Array:
@@ -35,7 +36,7 @@ def fromiter(*args: Any, **kwargs: Any) -> Array:
     return array(np.fromiter(*args, **kwargs))
 
 
-def frombuffer(buffer: Any, dtype: Any = float, count: int = -1, offset: int = 0) -> Array:
+def frombuffer(buffer: Any, dtype: DTypeLike = float, count: int = -1, offset: int = 0) -> Array:
     r"""An array of the bytes of a buffer; arguments as ``numpy.frombuffer``.
 
     Args:
@@ -58,7 +59,7 @@ def frombuffer(buffer: Any, dtype: Any = float, count: int = -1, offset: int = 0
     return array(np.frombuffer(buffer, dtypes.as_dtype(dtype), count, offset))
 
 
-def fromstring(string: str, dtype: Any = float, count: int = -1, *, sep: str) -> Array:
+def fromstring(string: str, dtype: DTypeLike = float, count: int = -1, *, sep: str) -> Array:
     """An array of the numbers in a text; arguments as ``numpy.fromstring``.
 
     Args:

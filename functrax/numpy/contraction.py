@@ -13,7 +13,7 @@ write down the common shapes without looking for labels.
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from functrax.backends.sharding.out_sharding import with_out_sharding
 from functrax.core.arrays.operators import Array
@@ -31,7 +31,10 @@ from functrax.lax.precision import (
 )
 from functrax.numpy.axes import Shape, many_axes
 from functrax.numpy.promote import convert, operand, promote_dtypes, result
-from functrax.typing import ArrayLike
+from functrax.typing import ArrayLike, DTypeLike
+
+if TYPE_CHECKING:
+    from functrax.lax.precision import PrecisionLike
 
 __all__ = [
     "dot", "matmul", "tensordot",
@@ -139,7 +142,11 @@ def finish(x: Value, dtype: Any) -> Value:
 
 @with_out_sharding
 def dot(
-    a: ArrayLike, b: ArrayLike, *, precision: Any = None, preferred_element_type: Any = None
+    a: ArrayLike,
+    b: ArrayLike,
+    *,
+    precision: PrecisionLike = None,
+    preferred_element_type: DTypeLike | None = None,
 ) -> Array:
     """The product of two arrays: of vectors, their inner product; of matrices, theirs.
 
@@ -244,7 +251,11 @@ def _suggestion(name: str, left: Shape, right: Shape, i: int, j: int) -> str:
 
 @with_out_sharding
 def matmul(
-    a: ArrayLike, b: ArrayLike, *, precision: Any = None, preferred_element_type: Any = None
+    a: ArrayLike,
+    b: ArrayLike,
+    *,
+    precision: PrecisionLike = None,
+    preferred_element_type: DTypeLike | None = None,
 ) -> Array:
     """The matrix product ``a @ b``; leading axes are batches, and broadcast.
 
@@ -323,10 +334,10 @@ def refuse_few_axes(name: str, *values: Value, ndim: Sequence[int] = (1, 1)) -> 
 def tensordot(
     a: ArrayLike,
     b: ArrayLike,
-    axes: Any = 2,
+    axes: int | Sequence[int] | Sequence[Sequence[int]] = 2,
     *,
-    precision: Any = None,
-    preferred_element_type: Any = None,
+    precision: PrecisionLike = None,
+    preferred_element_type: DTypeLike | None = None,
 ) -> Array:
     """The sum of products over pairs of axes.
 

@@ -8,7 +8,7 @@ Start at :func:`convolve`.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from functrax.core.arrays.operators import Array
 from functrax.core.errors.typed import ArgumentError, ShapeError
@@ -23,7 +23,10 @@ from functrax.numpy.complex_parts import conj
 from functrax.numpy.contraction import finish, operands_of
 from functrax.numpy.promote import convert, inexact
 from functrax.numpy.shaping import reverse
-from functrax.typing import ArrayLike
+from functrax.typing import ArrayLike, DTypeLike
+
+if TYPE_CHECKING:
+    from functrax.lax.precision import PrecisionLike
 
 __all__ = ["convolve", "correlate"]
 
@@ -35,8 +38,8 @@ def convolve(
     v: ArrayLike,
     mode: str = "full",
     *,
-    precision: Any = None,
-    preferred_element_type: Any = None,
+    precision: PrecisionLike = None,
+    preferred_element_type: DTypeLike | None = None,
 ) -> Array:
     """The convolution of two vectors: ``out[n] = sum_k a[k] * v[n - k]``.
 
@@ -71,8 +74,8 @@ def correlate(
     v: ArrayLike,
     mode: str = "valid",
     *,
-    precision: Any = None,
-    preferred_element_type: Any = None,
+    precision: PrecisionLike = None,
+    preferred_element_type: DTypeLike | None = None,
 ) -> Array:
     """The cross-correlation of two vectors: ``out[n] = sum_k a[n + k] * conj(v[k])``.
 

@@ -25,19 +25,20 @@ from functrax.numpy.rounding import clip
 from functrax.numpy.shaping import reshape_to, squeeze, transpose
 from functrax.numpy.statistics import average
 from functrax.numpy.triangles import diagonal
+from functrax.typing import ArrayLike, DTypeLike
 
 __all__ = ["corrcoef", "cov"]
 
 
 def cov(
-    m: Any,
-    y: Any = None,
+    m: ArrayLike,
+    y: ArrayLike | None = None,
     rowvar: bool = True,
     bias: bool = False,
     ddof: int | None = None,
-    fweights: Any = None,
-    aweights: Any = None,
-    dtype: Any = None,
+    fweights: ArrayLike | None = None,
+    aweights: ArrayLike | None = None,
+    dtype: DTypeLike | None = None,
 ) -> Array:
     """The covariances of variables.
 
@@ -139,7 +140,9 @@ def _weights(fweights: Any, aweights: Any, x: Value) -> Value | None:
     return total
 
 
-def corrcoef(x: Any, y: Any = None, rowvar: bool = True, dtype: Any = None) -> Array:
+def corrcoef(
+    x: ArrayLike, y: ArrayLike | None = None, rowvar: bool = True, dtype: DTypeLike | None = None
+) -> Array:
     """The correlation coefficients of variables: covariances in units of standard deviations.
 
     Args:

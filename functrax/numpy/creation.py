@@ -11,11 +11,18 @@ Start at :func:`array`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from functrax.backends.device import another_copy, bound_to, device_on, made_on_default, put_on
+from functrax.backends.device import (
+    Device,
+    another_copy,
+    bound_to,
+    device_on,
+    made_on_default,
+    put_on,
+)
 from functrax.backends.places import known
 from functrax.backends.runtime.choice import Buffer
 from functrax.backends.sharding.placement import device_put
@@ -34,19 +41,23 @@ from functrax.core.types.dtypes import DType
 from functrax.core.types.promotion import IntegerOverflowError, lattice_result_type, typed_of
 from functrax.core.types.symbolic_sizes import integer as as_size, is_symbolic_dim
 from functrax.numpy.promote import SCALARS, convert, result, scalar_literal, to_array
+from functrax.typing import ArrayLike, DTypeLike
+
+if TYPE_CHECKING:
+    from functrax.backends.sharding.shardings import Sharding
 
 Shape = Any
 
 
 def array(
     object: Any,
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
     copy: bool = True,
     order: str | None = "K",
     ndmin: int = 0,
     *,
-    device: Any = None,
-) -> Value:
+    device: Device | Sharding | None = None,
+) -> Array:
     """An array of numbers, nested lists, NumPy arrays and arrays.
 
     Args:
@@ -97,12 +108,12 @@ def _on_its_device(given: Any, made: Value, copy: bool) -> Value:
 
 def asarray(
     a: Any,
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
     order: str | None = None,
     *,
     copy: bool | None = None,
-    device: Any = None,
-) -> Value:
+    device: Device | Sharding | None = None,
+) -> Array:
     """:func:`array` without a copy where none is needed.
 
     The memory of a NumPy array is taken as it is where nobody can write to it any more, and with
@@ -385,7 +396,9 @@ def checked_shape(name: str, shape: Shape) -> tuple[int, ...]:
     return known
 
 
-def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Value:
+def from_dlpack(
+    x: Any, /, *, device: Device | Sharding | None = None, copy: bool | None = None
+) -> Array:
     """An array in the memory of another library's array, by the DLPack protocol.
 
     Args:
@@ -437,7 +450,7 @@ def _adopted(shown: np.ndarray[Any, Any], copy: bool | None) -> Value:
     return another_copy(made) if copy else made
 
 
-def copy(a: Any, order: str | None = None) -> Value:
+def copy(a: Any, order: str | None = None) -> Array:
     """An array of the same elements, which stays when the first one is donated or deleted.
 
     Args:
@@ -459,7 +472,9 @@ def copy(a: Any, order: str | None = None) -> Value:
     return array(a, order=order)
 
 
-def astype(x: Any, /, dtype: Any, copy: bool = False, device: Any = None) -> Value:
+def astype(
+    x: ArrayLike, /, dtype: DTypeLike, copy: bool = False, device: Device | Sharding | None = None
+) -> Array:
     """The array with another dtype.
 
     Floats become integers by truncation towards zero, and are limited to the integer's range;

@@ -20,7 +20,7 @@ from functrax.numpy.logic import choose, isnan, no_out
 from functrax.numpy.promote import convert, result, to_array
 from functrax.numpy.reductions import sum_dtype, summable
 from functrax.numpy.ufuncs import like_weak
-from functrax.typing import ArrayLike
+from functrax.typing import ArrayLike, DTypeLike
 
 
 def _cumulate(name: str, primitive: Primitive, a: Any, axis: Any, dtype: Any, out: Any) -> Value:
@@ -43,7 +43,9 @@ def _dtype_of(x: Value, dtype: Any) -> Any:
     return dtypes.default_int() if own == dtypes.bool_ else own
 
 
-def cumsum(a: ArrayLike, axis: Any = None, dtype: Any = None, out: None = None) -> Array:
+def cumsum(
+    a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None, out: None = None
+) -> Array:
     """The sums of the first 1, 2, ... elements along an axis (of the flattened array if None).
 
     Args:
@@ -67,7 +69,9 @@ def cumsum(a: ArrayLike, axis: Any = None, dtype: Any = None, out: None = None) 
     return _cumulate("cumsum", cumsum_p, a, axis, dtype, out)
 
 
-def cumprod(a: ArrayLike, axis: Any = None, dtype: Any = None, out: None = None) -> Array:
+def cumprod(
+    a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None, out: None = None
+) -> Array:
     """The products of the first 1, 2, ... elements along an axis.
 
     Args:
@@ -91,7 +95,9 @@ def cumprod(a: ArrayLike, axis: Any = None, dtype: Any = None, out: None = None)
     return _cumulate("cumprod", cumprod_p, a, axis, dtype, out)
 
 
-def nancumsum(a: ArrayLike, axis: Any = None, dtype: Any = None, out: None = None) -> Array:
+def nancumsum(
+    a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None, out: None = None
+) -> Array:
     """:func:`cumsum` with NaN counted as 0.
 
     Args:
@@ -115,7 +121,9 @@ def nancumsum(a: ArrayLike, axis: Any = None, dtype: Any = None, out: None = Non
     return cumsum(_without_nan("nancumsum", a, 0), axis, dtype, out)
 
 
-def nancumprod(a: ArrayLike, axis: Any = None, dtype: Any = None, out: None = None) -> Array:
+def nancumprod(
+    a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None, out: None = None
+) -> Array:
     """:func:`cumprod` with NaN counted as 1.
 
     Args:
@@ -147,7 +155,12 @@ def _without_nan(name: str, a: Any, value: float) -> Value:
 
 
 def cumulative_sum(
-    x: ArrayLike, /, *, axis: Any = None, dtype: Any = None, include_initial: bool = False
+    x: ArrayLike,
+    /,
+    *,
+    axis: int | None = None,
+    dtype: DTypeLike | None = None,
+    include_initial: bool = False,
 ) -> Array:
     """The array API's running sum: small integers are added up in the default integer.
 
@@ -174,7 +187,12 @@ def cumulative_sum(
 
 
 def cumulative_prod(
-    x: ArrayLike, /, *, axis: Any = None, dtype: Any = None, include_initial: bool = False
+    x: ArrayLike,
+    /,
+    *,
+    axis: int | None = None,
+    dtype: DTypeLike | None = None,
+    include_initial: bool = False,
 ) -> Array:
     """The array API's running product: small integers are multiplied in the default integer.
 

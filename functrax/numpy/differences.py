@@ -30,13 +30,17 @@ from functrax.numpy.searching import searchsorted
 from functrax.numpy.shaping import join, moveaxis, ravel, reshape_to, slice_axis
 from functrax.numpy.sorting import argsort
 from functrax.numpy.ufuncs import absolute, mod, refuse_complex
-from functrax.typing import ArrayLike
+from functrax.typing import ArrayLike, Axes
 
 __all__ = ["diff", "ediff1d", "gradient", "interp", "trapezoid", "unwrap"]
 
 
 def diff(
-    a: ArrayLike, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None
+    a: ArrayLike,
+    n: int = 1,
+    axis: int = -1,
+    prepend: ArrayLike | None = None,
+    append: ArrayLike | None = None,
 ) -> Array:
     """The differences of neighbours along an axis, taken ``n`` times.
 
@@ -121,7 +125,12 @@ def ediff1d(
     return concatenate(parts)
 
 
-def gradient(f: ArrayLike, *varargs: Any, axis: Any = None, edge_order: int | None = None) -> Any:
+def gradient(
+    f: ArrayLike,
+    *varargs: ArrayLike | Sequence[ArrayLike],
+    axis: Axes = None,
+    edge_order: int | None = None,
+) -> Array | list[Array]:
     """The slope at every element, along axes: central differences, one-sided at the ends.
 
     For uneven distances the formula is that of NumPy, of second order.
@@ -191,7 +200,9 @@ def _slope(x: Value, k: int, h: Value) -> Value:
     return concatenate([first / ends[0], inner, last / ends[1]], k)
 
 
-def trapezoid(y: ArrayLike, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Array:
+def trapezoid(
+    y: ArrayLike, x: ArrayLike | None = None, dx: ArrayLike = 1.0, axis: int = -1
+) -> Array:
     """The integral along an axis by the trapezoidal rule.
 
     Args:
@@ -233,7 +244,9 @@ def trapezoid(y: ArrayLike, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Arr
     return 0.5 * reductions.sum(steps * (values[..., 1:] + values[..., :-1]), axis=-1)
 
 
-def unwrap(p: ArrayLike, discont: Any = None, axis: int = -1, period: Any = 2 * math.pi) -> Array:
+def unwrap(
+    p: ArrayLike, discont: ArrayLike | None = None, axis: int = -1, period: ArrayLike = 2 * math.pi
+) -> Array:
     """Angles continued along an axis: no step is larger than half a period.
 
     Args:
@@ -273,7 +286,12 @@ def unwrap(p: ArrayLike, discont: Any = None, axis: int = -1, period: Any = 2 * 
 
 
 def interp(
-    x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None
+    x: ArrayLike,
+    xp: ArrayLike,
+    fp: ArrayLike,
+    left: ArrayLike | str | None = None,
+    right: ArrayLike | None = None,
+    period: ArrayLike | None = None,
 ) -> Array:
     """Between known points, the straight line from one to the next.
 

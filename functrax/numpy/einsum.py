@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from functrax.backends.sharding.out_sharding import with_out_sharding
 from functrax.core.arrays.operators import Array
@@ -29,6 +29,10 @@ from functrax.numpy.contraction import Labels, contract, finish, operands_of, su
 from functrax.numpy.einsum_order import pair_order, step_cost
 from functrax.numpy.promote import to_array
 from functrax.numpy.shaping import transpose_to
+from functrax.typing import DTypeLike
+
+if TYPE_CHECKING:
+    from functrax.lax.precision import PrecisionLike
 
 __all__ = ["einsum", "einsum_path"]
 
@@ -65,9 +69,9 @@ def einsum(
     subscripts: Any,
     /,
     *operands: Any,
-    optimize: Any = "auto",
-    precision: Any = None,
-    preferred_element_type: Any = None,
+    optimize: str | bool | Sequence[Any] = "auto",
+    precision: PrecisionLike = None,
+    preferred_element_type: DTypeLike | None = None,
     _dot_general: Any = None,
 ) -> Array:
     """The sum of products that the subscripts write down.
@@ -124,7 +128,7 @@ def _hashable(optimize: Any) -> Any:
 
 
 def einsum_path(
-    subscripts: Any, /, *operands: Any, optimize: Any = "auto"
+    subscripts: Any, /, *operands: Any, optimize: str | bool | Sequence[Any] = "auto"
 ) -> tuple[list[Shape], str]:
     """The order in which :func:`einsum` contracts, and what it costs.
 

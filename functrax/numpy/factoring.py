@@ -6,7 +6,7 @@ float32.  Start at :func:`matrices_of`, which every function here and in ``solvi
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, overload
 
 import numpy as np
 
@@ -54,7 +54,7 @@ class SVDResult(NamedTuple):
     Vh: Array
 
 
-def matrices_of(name: str, *xs: Any) -> list[Value]:
+def matrices_of(name: str, *xs: Any) -> list[Array]:
     """Operands as arrays of one inexact dtype.
 
     Raises:
@@ -96,7 +96,7 @@ def _is_lower(name: str, uplo: Any) -> bool:
     raise ArgumentError(f"{name}: UPLO is neither 'L' nor 'U'", got=repr(uplo), fix="UPLO='L'")
 
 
-def eigh(a: Any, UPLO: str | None = None, symmetrize_input: bool = True) -> EighResult:
+def eigh(a: ArrayLike, UPLO: str | None = None, symmetrize_input: bool = True) -> EighResult:
     """Eigenvalues, upwards, and eigenvectors of Hermitian matrices.
 
     Args:
@@ -122,7 +122,7 @@ def eigh(a: Any, UPLO: str | None = None, symmetrize_input: bool = True) -> Eigh
     return EighResult(w, v)
 
 
-def eigvalsh(a: Any, UPLO: str | None = "L", *, symmetrize_input: bool = True) -> Array:
+def eigvalsh(a: ArrayLike, UPLO: str | None = "L", *, symmetrize_input: bool = True) -> Array:
     """Eigenvalues of Hermitian matrices, upwards.
 
     Args:
@@ -188,6 +188,12 @@ def eigvals(a: ArrayLike) -> Array:
     return lax_linalg.eig(x, compute_left_eigenvectors=False, compute_right_eigenvectors=False)[0]
 
 
+@overload
+def qr(a: ArrayLike, mode: Literal["reduced", "complete", "full"] = ...) -> QRResult: ...
+@overload
+def qr(a: ArrayLike, *, mode: Literal["r"]) -> Array: ...
+@overload
+def qr(a: ArrayLike, mode: str = ...) -> Array | QRResult: ...
 def qr(a: ArrayLike, mode: str = "reduced") -> Any:
     """``a = Q R``, with orthonormal columns in ``Q`` and an upper triangle ``R``.
 
@@ -221,6 +227,31 @@ def qr(a: ArrayLike, mode: str = "reduced") -> Any:
     return QRResult(*lax_linalg.qr(x, full_matrices=mode == "complete"))
 
 
+@overload
+def svd(
+    a: ArrayLike,
+    full_matrices: bool = ...,
+    compute_uv: Literal[True] = ...,
+    hermitian: bool = ...,
+    subset_by_index: tuple[int, int] | None = ...,
+) -> SVDResult: ...
+@overload
+def svd(
+    a: ArrayLike,
+    full_matrices: bool = ...,
+    *,
+    compute_uv: Literal[False],
+    hermitian: bool = ...,
+    subset_by_index: tuple[int, int] | None = ...,
+) -> Array: ...
+@overload
+def svd(
+    a: ArrayLike,
+    full_matrices: bool = ...,
+    compute_uv: bool = ...,
+    hermitian: bool = ...,
+    subset_by_index: tuple[int, int] | None = ...,
+) -> Array | SVDResult: ...
 def svd(
     a: ArrayLike,
     full_matrices: bool = True,

@@ -255,7 +255,12 @@ def ihfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None =
     return conj(_transform("ihfft", "RFFT", a, _along(n), (axis,), checked))
 
 
-def fftn(a: ArrayLike, s: Any = None, axes: Any = None, norm: str | None = None) -> Array:
+def fftn(
+    a: ArrayLike,
+    s: Sequence[int] | None = None,
+    axes: Sequence[int] | None = None,
+    norm: str | None = None,
+) -> Array:
     """The transform along several axes; all of them, or the last ``len(s)``, if None.
 
     Args:
@@ -278,7 +283,12 @@ def fftn(a: ArrayLike, s: Any = None, axes: Any = None, norm: str | None = None)
     return _transform("fftn", "FFT", a, s, axes, norm)
 
 
-def ifftn(a: ArrayLike, s: Any = None, axes: Any = None, norm: str | None = None) -> Array:
+def ifftn(
+    a: ArrayLike,
+    s: Sequence[int] | None = None,
+    axes: Sequence[int] | None = None,
+    norm: str | None = None,
+) -> Array:
     """The inverse of :func:`fftn`.
 
     Args:
@@ -301,7 +311,12 @@ def ifftn(a: ArrayLike, s: Any = None, axes: Any = None, norm: str | None = None
     return _transform("ifftn", "IFFT", a, s, axes, norm)
 
 
-def rfftn(a: ArrayLike, s: Any = None, axes: Any = None, norm: str | None = None) -> Array:
+def rfftn(
+    a: ArrayLike,
+    s: Sequence[int] | None = None,
+    axes: Sequence[int] | None = None,
+    norm: str | None = None,
+) -> Array:
     """The transform of real numbers along several axes; the last one is cut as in :func:`rfft`.
 
     Args:
@@ -323,7 +338,12 @@ def rfftn(a: ArrayLike, s: Any = None, axes: Any = None, norm: str | None = None
     return _transform("rfftn", "RFFT", a, s, axes, norm)
 
 
-def irfftn(a: ArrayLike, s: Any = None, axes: Any = None, norm: str | None = None) -> Array:
+def irfftn(
+    a: ArrayLike,
+    s: Sequence[int] | None = None,
+    axes: Sequence[int] | None = None,
+    norm: str | None = None,
+) -> Array:
     """The inverse of :func:`rfftn`.
 
     Args:
@@ -359,7 +379,12 @@ def _two(name: str, axes: Any) -> Any:
     return axes
 
 
-def fft2(a: ArrayLike, s: Any = None, axes: Any = (-2, -1), norm: str | None = None) -> Array:
+def fft2(
+    a: ArrayLike,
+    s: Sequence[int] | None = None,
+    axes: Sequence[int] = (-2, -1),
+    norm: str | None = None,
+) -> Array:
     """:func:`fftn` along two axes.
 
     Args:
@@ -382,7 +407,12 @@ def fft2(a: ArrayLike, s: Any = None, axes: Any = (-2, -1), norm: str | None = N
     return _transform("fft2", "FFT", a, s, _two("fft2", axes), norm)
 
 
-def ifft2(a: ArrayLike, s: Any = None, axes: Any = (-2, -1), norm: str | None = None) -> Array:
+def ifft2(
+    a: ArrayLike,
+    s: Sequence[int] | None = None,
+    axes: Sequence[int] = (-2, -1),
+    norm: str | None = None,
+) -> Array:
     """:func:`ifftn` along two axes.
 
     Args:
@@ -405,7 +435,12 @@ def ifft2(a: ArrayLike, s: Any = None, axes: Any = (-2, -1), norm: str | None = 
     return _transform("ifft2", "IFFT", a, s, _two("ifft2", axes), norm)
 
 
-def rfft2(a: ArrayLike, s: Any = None, axes: Any = (-2, -1), norm: str | None = None) -> Array:
+def rfft2(
+    a: ArrayLike,
+    s: Sequence[int] | None = None,
+    axes: Sequence[int] = (-2, -1),
+    norm: str | None = None,
+) -> Array:
     """:func:`rfftn` along two axes.
 
     Args:
@@ -428,7 +463,12 @@ def rfft2(a: ArrayLike, s: Any = None, axes: Any = (-2, -1), norm: str | None = 
     return _transform("rfft2", "RFFT", a, s, _two("rfft2", axes), norm)
 
 
-def irfft2(a: ArrayLike, s: Any = None, axes: Any = (-2, -1), norm: str | None = None) -> Array:
+def irfft2(
+    a: ArrayLike,
+    s: Sequence[int] | None = None,
+    axes: Sequence[int] = (-2, -1),
+    norm: str | None = None,
+) -> Array:
     """:func:`irfftn` along two axes.
 
     Args:

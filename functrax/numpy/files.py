@@ -7,14 +7,15 @@ from typing import IO, Any
 
 import numpy as np
 
-from functrax.core.tracing.primitive import Value
+from functrax.core.arrays.operators import Array
 from functrax.core.types import dtypes
 from functrax.numpy.creation import array
+from functrax.typing import ArrayLike, DTypeLike
 
 __all__ = ["fromfile", "load", "save", "savez"]
 
 
-def save(file: str | os.PathLike[str] | IO[bytes], arr: Any, **options: Any) -> None:
+def save(file: str | os.PathLike[str] | IO[bytes], arr: ArrayLike, **options: Any) -> None:
     """Write an array into a file of NumPy's format ``.npy``.
 
     Args:
@@ -37,7 +38,7 @@ def save(file: str | os.PathLike[str] | IO[bytes], arr: Any, **options: Any) -> 
     np.save(file, np.asarray(arr), **options)
 
 
-def savez(file: str | os.PathLike[str] | IO[bytes], *args: Any, **kwds: Any) -> None:
+def savez(file: str | os.PathLike[str] | IO[bytes], *args: ArrayLike, **kwds: ArrayLike) -> None:
     """Write several arrays into one file of NumPy's format ``.npz``.
 
     Args:
@@ -93,7 +94,7 @@ def load(file: str | os.PathLike[str] | IO[bytes], *args: Any, **options: Any) -
     return array(found)
 
 
-def fromfile(file: Any, dtype: Any = float, count: int = -1, sep: str = "") -> Value:
+def fromfile(file: Any, dtype: DTypeLike = float, count: int = -1, sep: str = "") -> Array:
     """An array of the bytes, or of the text, of a file.
 
     Args:

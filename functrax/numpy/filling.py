@@ -6,7 +6,7 @@ Start at :func:`full`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -29,10 +29,16 @@ from functrax.numpy.promote import (
     scalar_literal,
     to_array,
 )
-from functrax.typing import ArrayLike
+from functrax.typing import ArrayLike, DTypeLike, ShapeLike
+
+if TYPE_CHECKING:
+    from functrax.backends.device import Device
+    from functrax.backends.sharding.shardings import Sharding
 
 
-def zeros(shape: Any, dtype: Any = None, *, device: Any = None) -> Array:
+def zeros(
+    shape: ShapeLike, dtype: DTypeLike | None = None, *, device: Device | Sharding | None = None
+) -> Array:
     """An array full of 0.
 
     Args:
@@ -56,7 +62,9 @@ def zeros(shape: Any, dtype: Any = None, *, device: Any = None) -> Array:
     return _filled("zeros", shape, 0, dtype, device)
 
 
-def ones(shape: Any, dtype: Any = None, *, device: Any = None) -> Array:
+def ones(
+    shape: ShapeLike, dtype: DTypeLike | None = None, *, device: Device | Sharding | None = None
+) -> Array:
     """An array full of 1.
 
     Args:
@@ -79,7 +87,9 @@ def ones(shape: Any, dtype: Any = None, *, device: Any = None) -> Array:
     return _filled("ones", shape, 1, dtype, device)
 
 
-def empty(shape: Any, dtype: Any = None, *, device: Any = None) -> Array:
+def empty(
+    shape: ShapeLike, dtype: DTypeLike | None = None, *, device: Device | Sharding | None = None
+) -> Array:
     """An array full of 0, for nothing here is left uninitialised.
 
     Args:
@@ -111,7 +121,13 @@ def _filled(name: str, shape: Any, value: float, dtype: Any, device: Any) -> Val
     return made if device is None else device_put(made, device)
 
 
-def full(shape: Any, fill_value: Any, dtype: Any = None, *, device: Any = None) -> Array:
+def full(
+    shape: ShapeLike,
+    fill_value: ArrayLike,
+    dtype: DTypeLike | None = None,
+    *,
+    device: Device | Sharding | None = None,
+) -> Array:
     """An array full of a value.
 
     Args:
@@ -159,7 +175,13 @@ def _spread(name: str, value: Value, shape: tuple[int, ...]) -> Value:
     return broadcast_value(value, shape)
 
 
-def zeros_like(a: ArrayLike, dtype: Any = None, shape: Any = None, *, device: Any = None) -> Array:
+def zeros_like(
+    a: ArrayLike,
+    dtype: DTypeLike | None = None,
+    shape: ShapeLike | None = None,
+    *,
+    device: Device | Sharding | None = None,
+) -> Array:
     """Zeros of the shape and dtype of ``a``, unless others are given.
 
     Args:
@@ -183,7 +205,13 @@ def zeros_like(a: ArrayLike, dtype: Any = None, shape: Any = None, *, device: An
     return _like("zeros_like", a, 0, dtype, shape, device)
 
 
-def ones_like(a: ArrayLike, dtype: Any = None, shape: Any = None, *, device: Any = None) -> Array:
+def ones_like(
+    a: ArrayLike,
+    dtype: DTypeLike | None = None,
+    shape: ShapeLike | None = None,
+    *,
+    device: Device | Sharding | None = None,
+) -> Array:
     """Ones of the shape and dtype of ``a``, unless others are given.
 
     Args:
@@ -208,7 +236,11 @@ def ones_like(a: ArrayLike, dtype: Any = None, shape: Any = None, *, device: Any
 
 
 def empty_like(
-    prototype: ArrayLike, dtype: Any = None, shape: Any = None, *, device: Any = None
+    prototype: ArrayLike,
+    dtype: DTypeLike | None = None,
+    shape: ShapeLike | None = None,
+    *,
+    device: Device | Sharding | None = None,
 ) -> Array:
     """Zeros of the shape and dtype of ``prototype``, unless others are given.
 
@@ -234,7 +266,12 @@ def empty_like(
 
 
 def full_like(
-    a: ArrayLike, fill_value: Any, dtype: Any = None, shape: Any = None, *, device: Any = None
+    a: ArrayLike,
+    fill_value: ArrayLike,
+    dtype: DTypeLike | None = None,
+    shape: ShapeLike | None = None,
+    *,
+    device: Device | Sharding | None = None,
 ) -> Array:
     """An array full of a value, of the shape and dtype of ``a``, unless others are given.
 
@@ -294,7 +331,12 @@ def _type_like(name: str, a: Any, dtype: Any, shape: Any) -> ShapedArray:
 
 
 def eye(
-    N: int, M: int | None = None, k: Any = 0, dtype: Any = None, *, device: Any = None
+    N: int,
+    M: int | None = None,
+    k: int | ArrayLike = 0,
+    dtype: DTypeLike | None = None,
+    *,
+    device: Device | Sharding | None = None,
 ) -> Array:
     """Ones on the ``k``-th diagonal of an N × M matrix, zeros elsewhere.
 
@@ -321,7 +363,7 @@ def eye(
     return made if device is None else device_put(made, device)
 
 
-def tri(N: int, M: int | None = None, k: int = 0, dtype: Any = None) -> Array:
+def tri(N: int, M: int | None = None, k: int = 0, dtype: DTypeLike | None = None) -> Array:
     """Ones on and below the ``k``-th diagonal of an N × M matrix, zeros above.
 
     Args:
@@ -358,7 +400,7 @@ def _diagonals(name: str, compare: Primitive, n: int, m: int | None, k: Any) -> 
     return compare.bind(moved, column)
 
 
-def identity(n: int, dtype: Any = None) -> Array:
+def identity(n: int, dtype: DTypeLike | None = None) -> Array:
     """The identity matrix of size ``n``.
 
     Args:
@@ -381,7 +423,7 @@ def identity(n: int, dtype: Any = None) -> Array:
 
 
 def fromfunction(
-    function: Callable[..., Any], shape: Any, *, dtype: Any = float, **kwargs: Any
+    function: Callable[..., Any], shape: ShapeLike, *, dtype: DTypeLike = float, **kwargs: Any
 ) -> Any:
     """The values of a function at the indices of an array.
 

@@ -8,7 +8,7 @@ Start at :func:`polyfit`.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal, overload
 
 import numpy as np
 
@@ -41,14 +41,34 @@ from functrax.typing import ArrayLike
 __all__ = ["polyfit", "roots"]
 
 
+@overload
 def polyfit(
-    x: Any,
+    x: ArrayLike,
+    y: ArrayLike,
+    deg: int,
+    rcond: float | None = ...,
+    full: Literal[False] = ...,
+    w: ArrayLike | None = ...,
+    cov: Literal[False] = ...,
+) -> Array: ...
+@overload
+def polyfit(
+    x: ArrayLike,
+    y: ArrayLike,
+    deg: int,
+    rcond: float | None = ...,
+    full: bool = ...,
+    w: ArrayLike | None = ...,
+    cov: bool | str = ...,
+) -> Any: ...
+def polyfit(
+    x: ArrayLike,
     y: ArrayLike,
     deg: int,
     rcond: float | None = None,
     full: bool = False,
-    w: Any = None,
-    cov: Any = False,
+    w: ArrayLike | None = None,
+    cov: bool | str = False,
 ) -> Any:
     """The polynomial of a degree that is nearest to points, in the sense of least squares.
 

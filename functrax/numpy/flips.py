@@ -5,19 +5,17 @@ Start at :func:`flip`.
 
 from __future__ import annotations
 
-from typing import Any
-
 from functrax.core.arrays.operators import Array
 from functrax.core.errors.typed import ArgumentError, ShapeError
 from functrax.numpy.axes import integer, many_axes, one_axis
 from functrax.numpy.promote import to_array
 from functrax.numpy.shaping import reverse, swapaxes
-from functrax.typing import ArrayLike
+from functrax.typing import ArrayLike, Axes
 
 __all__ = ["flip", "fliplr", "flipud", "rot90"]
 
 
-def flip(m: ArrayLike, axis: Any = None) -> Array:
+def flip(m: ArrayLike, axis: Axes = None) -> Array:
     """Back to front along ``axis``, or along all axes.
 
     Args:

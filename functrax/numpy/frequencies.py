@@ -5,7 +5,7 @@ Start at :func:`fftfreq`; ``functrax.numpy.fft`` is where users find these funct
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from functrax.backends.sharding.placement import device_put
 from functrax.core.arrays.operators import Array
@@ -16,7 +16,11 @@ from functrax.numpy.creation import asarray, float_or
 from functrax.numpy.promote import promoting, to_array
 from functrax.numpy.ranges import arange
 from functrax.numpy.rearranging import roll
-from functrax.typing import ArrayLike
+from functrax.typing import ArrayLike, Axes, DTypeLike
+
+if TYPE_CHECKING:
+    from functrax.backends.device import Device
+    from functrax.backends.sharding.shardings import Sharding
 
 
 def _distance(name: str, d: Any, dtype: Any) -> Value:
@@ -26,7 +30,13 @@ def _distance(name: str, d: Any, dtype: Any) -> Value:
 
 
 @promoting
-def fftfreq(n: int, d: Any = 1.0, *, dtype: Any = None, device: Any = None) -> Array:
+def fftfreq(
+    n: int,
+    d: ArrayLike = 1.0,
+    *,
+    dtype: DTypeLike | None = None,
+    device: Device | Sharding | None = None,
+) -> Array:
     """The frequencies of :func:`fft`'s elements, for samples at a distance of ``d``.
 
     Args:
@@ -53,7 +63,13 @@ def fftfreq(n: int, d: Any = 1.0, *, dtype: Any = None, device: Any = None) -> A
 
 
 @promoting
-def rfftfreq(n: int, d: Any = 1.0, *, dtype: Any = None, device: Any = None) -> Array:
+def rfftfreq(
+    n: int,
+    d: ArrayLike = 1.0,
+    *,
+    dtype: DTypeLike | None = None,
+    device: Device | Sharding | None = None,
+) -> Array:
     """The frequencies of :func:`rfft`'s elements, for samples at a distance of ``d``.
 
     Args:
@@ -86,7 +102,7 @@ def _shift(name: str, x: Any, axes: Any, sign: int) -> Value:
     return roll(value, halves, places)
 
 
-def fftshift(x: ArrayLike, axes: Any = None) -> Array:
+def fftshift(x: ArrayLike, axes: Axes = None) -> Array:
     """The frequency 0 moved to the middle of axes.
 
     Args:
@@ -106,7 +122,7 @@ def fftshift(x: ArrayLike, axes: Any = None) -> Array:
     return _shift("fftshift", x, axes, 1)
 
 
-def ifftshift(x: ArrayLike, axes: Any = None) -> Array:
+def ifftshift(x: ArrayLike, axes: Axes = None) -> Array:
     """The inverse of :func:`fftshift`, which it differs from for odd sizes.
 
     Args:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any, Final, Literal, overload
 
 import numpy as np
 
@@ -30,7 +30,7 @@ from functrax.numpy.rearranging import is_known
 from functrax.numpy.searching import nonzero
 from functrax.numpy.selecting import integers
 from functrax.numpy.shaping import join, reshape_to
-from functrax.typing import ArrayLike
+from functrax.typing import ArrayLike, DTypeLike, ShapeLike
 
 __all__ = [
     "diag_indices", "diag_indices_from", "indices", "ix_", "mask_indices", "meshgrid", "mgrid",
@@ -40,8 +40,8 @@ __all__ = [
 
 
 def meshgrid(
-    *xi: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy"
-) -> list[Value]:
+    *xi: ArrayLike, copy: bool = True, sparse: bool = False, indexing: str = "xy"
+) -> list[Array]:
     """The coordinates of a grid, from those of its axes.
 
     Args:
@@ -80,7 +80,19 @@ def meshgrid(
     return lines if sparse else broadcast_arrays(*lines)
 
 
-def indices(dimensions: Sequence[int], dtype: Any = None, sparse: bool = False) -> Any:
+@overload
+def indices(
+    dimensions: Sequence[int], dtype: DTypeLike | None = ..., sparse: Literal[False] = ...
+) -> Array: ...
+@overload
+def indices(
+    dimensions: Sequence[int], dtype: DTypeLike | None = ..., *, sparse: Literal[True]
+) -> tuple[Array, ...]: ...
+@overload
+def indices(
+    dimensions: Sequence[int], dtype: DTypeLike | None = ..., sparse: bool = ...
+) -> Array | tuple[Array, ...]: ...
+def indices(dimensions: Sequence[int], dtype: DTypeLike | None = None, sparse: bool = False) -> Any:
     """The index of every element of an array of that shape, along each axis.
 
     Args:
@@ -121,7 +133,7 @@ def _stacked(found: Sequence[Value], dtype: DType) -> Value:
     return result(join([reshape_to(x, (1, *x.aval.shape)) for x in found], 0))
 
 
-def ix_(*args: Any) -> tuple[Value, ...]:
+def ix_(*args: ArrayLike) -> tuple[Array, ...]:
     """Index arrays that together mean an open grid; masks become positions.
 
     Args:
@@ -206,7 +218,7 @@ def _matrix_shape(name: str, arr: Any) -> Shape:
     return shape
 
 
-def tril_indices_from(arr: ArrayLike, k: int = 0) -> tuple[Value, Value]:
+def tril_indices_from(arr: ArrayLike, k: int = 0) -> tuple[Array, Array]:
     """:func:`tril_indices` for the shape of a matrix.
 
     Args:
@@ -228,7 +240,7 @@ def tril_indices_from(arr: ArrayLike, k: int = 0) -> tuple[Value, Value]:
     return tril_indices(rows, k, columns)
 
 
-def triu_indices_from(arr: ArrayLike, k: int = 0) -> tuple[Value, Value]:
+def triu_indices_from(arr: ArrayLike, k: int = 0) -> tuple[Array, Array]:
     """:func:`triu_indices` for the shape of a matrix.
 
     Args:
@@ -250,7 +262,7 @@ def triu_indices_from(arr: ArrayLike, k: int = 0) -> tuple[Value, Value]:
     return triu_indices(rows, k, columns)
 
 
-def diag_indices(n: int, ndim: int = 2) -> tuple[Value, ...]:
+def diag_indices(n: int, ndim: int = 2) -> tuple[Array, ...]:
     """The positions of the main diagonal of an array of ``ndim`` axes of size ``n``.
 
     Args:
@@ -273,7 +285,7 @@ def diag_indices(n: int, ndim: int = 2) -> tuple[Value, ...]:
     return (line,) * integer("diag_indices", "ndim", ndim)
 
 
-def diag_indices_from(arr: ArrayLike) -> tuple[Value, ...]:
+def diag_indices_from(arr: ArrayLike) -> tuple[Array, ...]:
     """:func:`diag_indices` for an array of equal sizes.
 
     Args:
@@ -301,7 +313,7 @@ def diag_indices_from(arr: ArrayLike) -> tuple[Value, ...]:
 
 def mask_indices(
     n: int, mask_func: Callable[..., Any], k: int = 0, *, size: int | None = None
-) -> tuple[Value, ...]:
+) -> tuple[Array, ...]:
     """The positions of an n × n matrix of ones that ``mask_func(matrix, k)`` leaves.
 
     Args:
@@ -324,7 +336,7 @@ def mask_indices(
     return nonzero(mask_func(ones((n, n), dtypes.int32), k), size=size)
 
 
-def unravel_index(indices: Any, shape: Any) -> tuple[Value, ...]:
+def unravel_index(indices: ArrayLike, shape: ShapeLike) -> tuple[Array, ...]:
     """From row-major positions to one index for each axis; out of range, the nearest.
 
     Args:
@@ -358,7 +370,7 @@ def ravel_multi_index(
     mode: str = "raise",
     order: str = "C",
     *,
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
 ) -> Array:
     """From one index for each axis to row-major positions.
 

@@ -9,6 +9,7 @@ Start at :func:`histogram`.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -40,7 +41,7 @@ __all__ = ["bincount", "histogram", "histogram2d", "histogram_bin_edges", "histo
 
 def bincount(
     x: ArrayLike,
-    weights: Any = None,
+    weights: ArrayLike | None = None,
     minlength: int = 0,
     *,
     length: int | None = None,
@@ -104,7 +105,10 @@ def _length(x: Value, least: int, length: int | None) -> int:
 
 
 def histogram_bin_edges(
-    a: ArrayLike, bins: Any = 10, range: Any = None, weights: Any = None
+    a: ArrayLike,
+    bins: ArrayLike = 10,
+    range: Sequence[ArrayLike] | None = None,
+    weights: ArrayLike | None = None,
 ) -> Array:
     """The edges of the bins of :func:`histogram`.
 
@@ -167,11 +171,11 @@ def _places(x: Value, edges: Value) -> tuple[Value, Value]:
 
 def histogram(
     a: ArrayLike,
-    bins: Any = 10,
-    range: Any = None,
-    weights: Any = None,
+    bins: ArrayLike = 10,
+    range: Sequence[ArrayLike] | None = None,
+    weights: ArrayLike | None = None,
     density: bool | None = None,
-) -> tuple[Value, Value]:
+) -> tuple[Array, Array]:
     """How many elements are in each bin.
 
     Args:
@@ -220,8 +224,12 @@ def _check_weights(name: str, shape: tuple[int, ...], weights: Value) -> None:
 
 
 def histogramdd(
-    sample: Any, bins: Any = 10, range: Any = None, weights: Any = None, density: bool | None = None
-) -> tuple[Value, list[Value]]:
+    sample: ArrayLike | Sequence[ArrayLike],
+    bins: ArrayLike | Sequence[ArrayLike] = 10,
+    range: Sequence[Sequence[ArrayLike] | None] | None = None,
+    weights: ArrayLike | None = None,
+    density: bool | None = None,
+) -> tuple[Array, list[Array]]:
     """How many points are in each cell of a grid.
 
     Args:
@@ -300,13 +308,13 @@ def _densities(counts: Value, edges: list[Value]) -> Value:
 
 
 def histogram2d(
-    x: Any,
-    y: Any,
-    bins: Any = 10,
-    range: Any = None,
-    weights: Any = None,
+    x: ArrayLike,
+    y: ArrayLike,
+    bins: ArrayLike | Sequence[ArrayLike] = 10,
+    range: Sequence[Sequence[ArrayLike] | None] | None = None,
+    weights: ArrayLike | None = None,
     density: bool | None = None,
-) -> tuple[Value, Value, Value]:
+) -> tuple[Array, Array, Array]:
     """:func:`histogramdd` of two dimensions.
 
     Args:
@@ -331,6 +339,6 @@ def histogram2d(
       Array([[1, 0],
              [0, 2]], dtype=int32)
     """
-    both = list(bins) if isinstance(bins, (list, tuple)) else [bins, bins]
+    both: list[Any] = list(bins) if isinstance(bins, (list, tuple)) else [bins, bins]
     counts, (first, second) = histogramdd([x, y], both, range, weights, density)
     return counts, first, second

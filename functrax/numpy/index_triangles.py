@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
+from functrax.core.arrays.operators import Array
 from functrax.core.prims.arithmetic import add, div, floor, mul, sub
 from functrax.core.prims.convert import convert_element_type
 from functrax.core.prims.powers import sqrt
@@ -25,7 +26,7 @@ from functrax.numpy.shaping import join, reshape_to, reverse
 _Places: TypeAlias = "tuple[Value, Value]"
 
 
-def tril_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Value, Value]:
+def tril_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, Array]:
     """The positions on and below the ``k``-th diagonal of an n × m matrix: rows, columns.
 
     Args:
@@ -52,7 +53,7 @@ def tril_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Value, Value
     return _joined([growing, _rectangle(full, rows, columns)])
 
 
-def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Value, Value]:
+def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Array, Array]:
     """The positions on and above the ``k``-th diagonal of an n × m matrix: rows, columns.
 
     Args:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from functrax.core.types import dtypes
 from functrax.core.types.dtypes import DType
 from functrax.core.types.promotion import result_type, typed_of
 from functrax.numpy.promote import SCALARS, to_array
+from functrax.typing import ArrayLike, DTypeLike
 
 
 def ndim(a: Any) -> int:
@@ -98,7 +100,7 @@ def _shape(name: str, a: Any) -> tuple[int, ...]:
     return np.shape(a)
 
 
-def iscomplexobj(x: Any) -> bool:
+def iscomplexobj(x: ArrayLike | Sequence[Any] | None) -> bool:
     """Whether the dtype of ``x`` is complex.
 
     Args:
@@ -120,7 +122,7 @@ def iscomplexobj(x: Any) -> bool:
     return x is not None and _dtype_of(x) in dtypes.COMPLEX
 
 
-def isrealobj(x: Any) -> bool:
+def isrealobj(x: ArrayLike | Sequence[Any] | None) -> bool:
     """Whether the dtype of ``x`` is not complex.
 
     Args:
@@ -167,7 +169,7 @@ def isscalar(element: Any) -> bool:
     return bool(np.isscalar(element))
 
 
-def can_cast(from_: Any, to: Any, casting: str = "safe") -> bool:
+def can_cast(from_: ArrayLike | DTypeLike, to: DTypeLike, casting: str = "safe") -> bool:
     """Whether NumPy's rules let a dtype become another.
 
     Args:
@@ -201,7 +203,7 @@ _KINDS = {
 }
 
 
-def isdtype(dtype: Any, kind: Any) -> bool:
+def isdtype(dtype: DTypeLike, kind: DTypeLike | tuple[DTypeLike, ...]) -> bool:
     """Whether a dtype is of a kind of the array API.
 
     Args:
@@ -237,7 +239,7 @@ def _is_of_kind(dtype: DType, kind: Any) -> bool:
         ) from None
 
 
-def issubdtype(arg1: Any, arg2: Any) -> bool:
+def issubdtype(arg1: DTypeLike | None, arg2: DTypeLike | None) -> bool:
     """Whether a dtype is of a type, or of an abstract type such as ``floating``.
 
     Args:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from functrax.core.errors.typed import ArgumentError, ConcretizationError
 from functrax.core.prims.arithmetic import add, sub
 from functrax.core.prims.reindex import iota
 from functrax.core.tracing.primitive import Value, like
+from functrax.core.tracing.trace import Tracer
 from functrax.core.types import dtypes
 from functrax.core.types.aval import short_dtype_name
 from functrax.numpy.at import At
@@ -43,7 +44,12 @@ from functrax.typing import ArrayLike
 __all__ = ["delete", "insert"]
 
 
-def insert(arr: ArrayLike, obj: Any, values: ArrayLike, axis: int | None = None) -> Array:
+def insert(
+    arr: ArrayLike,
+    obj: ArrayLike | slice | Sequence[int],
+    values: ArrayLike,
+    axis: int | None = None,
+) -> Array:
     """``values`` put before the positions ``obj`` of an axis.
 
     Args:
@@ -82,7 +88,7 @@ def insert(arr: ArrayLike, obj: Any, values: ArrayLike, axis: int | None = None)
     return _insert_known(x, new, k, where)
 
 
-def _is_traced(obj: Any) -> bool:
+def _is_traced(obj: Any) -> TypeGuard[Tracer]:
     return not isinstance(obj, slice) and not is_known(obj)
 
 
@@ -222,7 +228,11 @@ def _flat(x: Value, axis: int) -> Value:
 
 
 def delete(
-    arr: ArrayLike, obj: Any, axis: int | None = None, *, assume_unique_indices: bool = False
+    arr: ArrayLike,
+    obj: ArrayLike | slice | Sequence[int],
+    axis: int | None = None,
+    *,
+    assume_unique_indices: bool = False,
 ) -> Array:
     """Without the elements at the positions ``obj`` of an axis.
 
@@ -272,8 +282,8 @@ def delete(
         line = iota.bind(shape=(size - gone,), dtype=dtype, axis=0)
         before = how_many_before(from_numpy(places - np.arange(gone)), size - gone, dtype)
         return take_axis(x, k, add.bind(line, before))
-    kept = np.delete(np.arange(size, dtype=dtypes.position_dtype(size)), places)
-    return take_axis(x, k, from_numpy(kept))
+    remaining = np.delete(np.arange(size, dtype=dtypes.position_dtype(size)), places)
+    return take_axis(x, k, from_numpy(remaining))
 
 
 def _delete_evenly(x: Value, k: int, where: range) -> Value:

@@ -23,7 +23,7 @@ from functrax.numpy.shaping import (
     reshape_to,
     slice_axis,
 )
-from functrax.typing import ArrayLike
+from functrax.typing import ArrayLike, DTypeLike
 
 __all__ = [
     "append", "array_split", "block", "column_stack", "concat", "concatenate", "dsplit", "dstack",
@@ -31,7 +31,9 @@ __all__ = [
 ]  # fmt: skip
 
 
-def concatenate(arrays: Any, axis: int | None = 0, dtype: Any = None) -> Array:
+def concatenate(
+    arrays: ArrayLike | Sequence[ArrayLike], axis: int | None = 0, dtype: DTypeLike | None = None
+) -> Array:
     """Arrays joined along an axis.
 
     Args:
@@ -96,7 +98,7 @@ def _join(name: str, values: Sequence[Value], axis: int) -> Value:
     return result(join(values, k))
 
 
-def concat(arrays: Any, /, *, axis: int | None = 0) -> Array:
+def concat(arrays: ArrayLike | Sequence[ArrayLike], /, *, axis: int | None = 0) -> Array:
     """:func:`concatenate` under the array API's name.
 
     Args:
@@ -118,7 +120,12 @@ def concat(arrays: Any, /, *, axis: int | None = 0) -> Array:
     return concatenate(arrays, axis)
 
 
-def stack(arrays: Any, axis: int = 0, out: None = None, dtype: Any = None) -> Array:
+def stack(
+    arrays: ArrayLike | Sequence[ArrayLike],
+    axis: int = 0,
+    out: None = None,
+    dtype: DTypeLike | None = None,
+) -> Array:
     """Arrays of one shape joined along a new axis.
 
     Args:
@@ -153,7 +160,7 @@ def stack(arrays: Any, axis: int = 0, out: None = None, dtype: Any = None) -> Ar
     return join([reshape_to(x, wide) for x in values], k)
 
 
-def unstack(x: ArrayLike, /, *, axis: int = 0) -> tuple[Value, ...]:
+def unstack(x: ArrayLike, /, *, axis: int = 0) -> tuple[Array, ...]:
     """The slices along an axis, which they do not have.
 
     Args:
@@ -179,7 +186,7 @@ def unstack(x: ArrayLike, /, *, axis: int = 0) -> tuple[Value, ...]:
     return tuple(result(reshape_to(part, rest)) for part in parts)
 
 
-def vstack(tup: Any, dtype: Any = None) -> Array:
+def vstack(tup: ArrayLike | Sequence[ArrayLike], dtype: DTypeLike | None = None) -> Array:
     """Joined along axis 0; vectors are rows.
 
     Args:
@@ -208,7 +215,7 @@ def _at_least_2d(x: Value) -> Value:
     return x if len(shape) > 1 else reshape_to(x, (1,) * (2 - len(shape)) + shape)
 
 
-def hstack(tup: Any, dtype: Any = None) -> Array:
+def hstack(tup: ArrayLike | Sequence[ArrayLike], dtype: DTypeLike | None = None) -> Array:
     """Joined along axis 1; vectors along their only one.
 
     Args:
@@ -231,7 +238,7 @@ def hstack(tup: Any, dtype: Any = None) -> Array:
     return _join("hstack", values, 0 if values[0].aval.ndim == 1 else 1)
 
 
-def dstack(tup: Any, dtype: Any = None) -> Array:
+def dstack(tup: ArrayLike | Sequence[ArrayLike], dtype: DTypeLike | None = None) -> Array:
     """Joined along axis 2; ``(n,)`` becomes ``(1, n, 1)``, ``(m, n)`` ``(m, n, 1)``.
 
     Args:
@@ -254,7 +261,7 @@ def dstack(tup: Any, dtype: Any = None) -> Array:
     return _join("dstack", values, 2)
 
 
-def column_stack(tup: Any) -> Array:
+def column_stack(tup: ArrayLike | Sequence[ArrayLike]) -> Array:
     """Joined along axis 1; vectors are columns.
 
     Args:
@@ -351,7 +358,9 @@ def append(arr: ArrayLike, values: ArrayLike, axis: int | None = None) -> Array:
     return concatenate([arr, values], axis)
 
 
-def array_split(ary: ArrayLike, indices_or_sections: Any, axis: int = 0) -> list[Value]:
+def array_split(
+    ary: ArrayLike, indices_or_sections: ArrayLike | Sequence[int], axis: int = 0
+) -> list[Array]:
     """Parts along an axis; a number of sections need not divide the size.
 
     Args:
@@ -375,7 +384,9 @@ def array_split(ary: ArrayLike, indices_or_sections: Any, axis: int = 0) -> list
     return _split("array_split", ary, indices_or_sections, axis)
 
 
-def split(ary: ArrayLike, indices_or_sections: Any, axis: int = 0) -> list[Value]:
+def split(
+    ary: ArrayLike, indices_or_sections: ArrayLike | Sequence[int], axis: int = 0
+) -> list[Array]:
     """Parts along an axis.
 
     Args:
@@ -421,7 +432,7 @@ def _split(name: str, ary: Any, where: Any, axis: int, even: bool = False) -> li
     return [slice_axis(x, k, a, max(a, b)) for a, b in zip(starts, ends, strict=True)]
 
 
-def hsplit(ary: ArrayLike, indices_or_sections: Any) -> list[Value]:
+def hsplit(ary: ArrayLike, indices_or_sections: ArrayLike | Sequence[int]) -> list[Array]:
     """:func:`split` along axis 1, or along the only axis.
 
     Args:
@@ -443,7 +454,7 @@ def hsplit(ary: ArrayLike, indices_or_sections: Any) -> list[Value]:
     return _split("hsplit", x, indices_or_sections, min(1, x.aval.ndim - 1), even=True)
 
 
-def vsplit(ary: ArrayLike, indices_or_sections: Any) -> list[Value]:
+def vsplit(ary: ArrayLike, indices_or_sections: ArrayLike | Sequence[int]) -> list[Array]:
     """:func:`split` along axis 0.
 
     Args:
@@ -464,7 +475,7 @@ def vsplit(ary: ArrayLike, indices_or_sections: Any) -> list[Value]:
     return _split("vsplit", ary, indices_or_sections, 0, even=True)
 
 
-def dsplit(ary: ArrayLike, indices_or_sections: Any) -> list[Value]:
+def dsplit(ary: ArrayLike, indices_or_sections: ArrayLike | Sequence[int]) -> list[Array]:
     """:func:`split` along axis 2.
 
     Args:

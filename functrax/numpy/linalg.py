@@ -12,7 +12,7 @@ Array(0.5, dtype=float32)
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from functrax.backends.eager.cached_traces import with_long_recipe as _with_long_recipe
 from functrax.core.arrays.operators import Array
@@ -51,11 +51,19 @@ from functrax.numpy.solving import (
     tensorsolve as tensorsolve,
 )
 from functrax.numpy.trace_cached import record_all as _record_all
-from functrax.typing import ArrayLike
+from functrax.typing import ArrayLike, DTypeLike
+
+if TYPE_CHECKING:
+    from functrax.lax.precision import PrecisionLike
 
 
 def matmul(
-    x1: ArrayLike, x2: ArrayLike, /, *, precision: Any = None, preferred_element_type: Any = None
+    x1: ArrayLike,
+    x2: ArrayLike,
+    /,
+    *,
+    precision: PrecisionLike = None,
+    preferred_element_type: DTypeLike | None = None,
 ) -> Array:
     """The matrix product; see :func:`functrax.numpy.matmul`.
 
@@ -85,9 +93,9 @@ def tensordot(
     x2: ArrayLike,
     /,
     *,
-    axes: Any = 2,
-    precision: Any = None,
-    preferred_element_type: Any = None,
+    axes: int | Sequence[int] | Sequence[Sequence[int]] = 2,
+    precision: PrecisionLike = None,
+    preferred_element_type: DTypeLike | None = None,
 ) -> Array:
     """The sum of products over pairs of axes; see :func:`functrax.numpy.tensordot`.
 
@@ -121,8 +129,8 @@ def vecdot(
     /,
     *,
     axis: int = -1,
-    precision: Any = None,
-    preferred_element_type: Any = None,
+    precision: PrecisionLike = None,
+    preferred_element_type: DTypeLike | None = None,
 ) -> Array:
     """Inner products along an axis; see :func:`functrax.numpy.vecdot`.
 
@@ -226,7 +234,7 @@ def diagonal(x: ArrayLike, /, *, offset: int = 0) -> Array:
     return triangles.diagonal(x, offset, -2, -1)
 
 
-def trace(x: ArrayLike, /, *, offset: int = 0, dtype: Any = None) -> Array:
+def trace(x: ArrayLike, /, *, offset: int = 0, dtype: DTypeLike | None = None) -> Array:
     """The sums of the diagonals of matrices, which are the last two axes.
 
     Args:
@@ -247,7 +255,7 @@ def trace(x: ArrayLike, /, *, offset: int = 0, dtype: Any = None) -> Array:
     return triangles.trace(x, offset, -2, -1, dtype)
 
 
-def multi_dot(arrays: Sequence[Any], *, precision: Any = None) -> Array:
+def multi_dot(arrays: Sequence[Any], *, precision: PrecisionLike = None) -> Array:
     """The product of several matrices, in the order that needs the fewest multiplications.
 
     Args:

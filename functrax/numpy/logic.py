@@ -6,7 +6,7 @@ true), the ``bitwise_`` functions of ``bits.py`` at bits.  Start at :func:`where
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
@@ -353,14 +353,34 @@ def sign_bit(x: Value) -> Value:
     return compare.lt.bind(bits, like(bits, 0))
 
 
+@overload
+def where(
+    condition: ArrayLike,
+    x: ArrayLike,
+    y: ArrayLike,
+    /,
+    *,
+    size: int | None = ...,
+    fill_value: ArrayLike | None = ...,
+) -> Array: ...
+@overload
+def where(
+    condition: ArrayLike,
+    x: None = ...,
+    y: None = ...,
+    /,
+    *,
+    size: int | None = ...,
+    fill_value: ArrayLike | None = ...,
+) -> tuple[Array, ...]: ...
 def where(
     condition: ArrayLike,
     x: ArrayLike | None = None,
     y: ArrayLike | None = None,
     /,
     *,
-    size: Any = None,
-    fill_value: Any = None,
+    size: int | None = None,
+    fill_value: ArrayLike | None = None,
 ) -> Any:
     """Elements of ``x`` where ``condition`` holds, of ``y`` elsewhere.
 
@@ -414,7 +434,11 @@ def choose(which: Value, x: Value, y: Value) -> Array:
 
 
 def isclose(
-    a: ArrayLike, b: ArrayLike, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False
+    a: ArrayLike,
+    b: ArrayLike,
+    rtol: ArrayLike = 1e-05,
+    atol: ArrayLike = 1e-08,
+    equal_nan: bool = False,
 ) -> Array:
     """Whether ``|a - b| <= atol + rtol * |b|``; infinities are close if equal.
 

@@ -16,12 +16,17 @@ from functrax.numpy import logic
 from functrax.numpy.creation import asarray
 from functrax.numpy.logic import isnan, no_out, truth
 from functrax.numpy.promote import broadcast_shape, result, to_array
-from functrax.numpy.reductions import Axis, checked_axes, keep, masked
-from functrax.typing import ArrayLike
+from functrax.numpy.reductions import checked_axes, keep, masked
+from functrax.typing import ArrayLike, Axes
 
 
 def any(
-    a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = False, *, where: Any = None
+    a: ArrayLike,
+    axis: Axes = None,
+    out: None = None,
+    keepdims: bool = False,
+    *,
+    where: ArrayLike | None = None,
 ) -> Array:
     """Whether some element along axes is not 0.
 
@@ -48,7 +53,12 @@ def any(
 
 
 def all(
-    a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = False, *, where: Any = None
+    a: ArrayLike,
+    axis: Axes = None,
+    out: None = None,
+    keepdims: bool = False,
+    *,
+    where: ArrayLike | None = None,
 ) -> Array:
     """Whether every element along axes is not 0.
 
@@ -83,7 +93,11 @@ def _logical(name: str, primitive: Primitive, identity: bool, a: Any, options: A
 
 
 def allclose(
-    a: ArrayLike, b: ArrayLike, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: bool = False
+    a: ArrayLike,
+    b: ArrayLike,
+    rtol: ArrayLike = 1e-05,
+    atol: ArrayLike = 1e-08,
+    equal_nan: bool = False,
 ) -> Array:
     """Whether all elements are close, as :func:`isclose` says.
 
@@ -108,7 +122,7 @@ def allclose(
     return all(logic.isclose(a, b, rtol, atol, equal_nan))
 
 
-def array_equal(a1: Any, a2: ArrayLike, equal_nan: bool = False) -> Array:
+def array_equal(a1: ArrayLike, a2: ArrayLike, equal_nan: bool = False) -> Array:
     """Whether two arrays (or lists) have one shape and equal elements.
 
     Args:
@@ -136,7 +150,7 @@ def array_equal(a1: Any, a2: ArrayLike, equal_nan: bool = False) -> Array:
     return all(same)
 
 
-def array_equiv(a1: Any, a2: ArrayLike) -> Array:
+def array_equiv(a1: ArrayLike, a2: ArrayLike) -> Array:
     """Whether two arrays (or lists) broadcast together and have equal elements.
 
     Args:

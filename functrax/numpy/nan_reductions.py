@@ -15,9 +15,8 @@ from functrax.core.types import dtypes
 from functrax.numpy import logical_reductions, reductions, statistics
 from functrax.numpy.logic import choose, isnan, logical_and, logical_not
 from functrax.numpy.promote import result, to_array
-from functrax.numpy.reductions import Axis
 from functrax.numpy.ufuncs import like_weak
-from functrax.typing import ArrayLike
+from functrax.typing import ArrayLike, Axes, DTypeLike
 
 
 def _numbers(name: str, x: Value, where: Any) -> Any:
@@ -31,9 +30,14 @@ def _numbers(name: str, x: Value, where: Any) -> Any:
 
 
 def nansum(
-    a: ArrayLike, axis: Axis = None, dtype: Any = None, out: None = None, keepdims: bool = False,
-    initial: Any = None, where: Any = None,
-) -> Array:  # fmt: skip
+    a: ArrayLike,
+    axis: Axes = None,
+    dtype: DTypeLike | None = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: ArrayLike | None = None,
+    where: ArrayLike | None = None,
+) -> Array:
     """:func:`sum` of the elements that are not NaN.
 
     Args:
@@ -63,9 +67,14 @@ def nansum(
 
 
 def nanprod(
-    a: ArrayLike, axis: Axis = None, dtype: Any = None, out: None = None, keepdims: bool = False,
-    initial: Any = None, where: Any = None,
-) -> Array:  # fmt: skip
+    a: ArrayLike,
+    axis: Axes = None,
+    dtype: DTypeLike | None = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: ArrayLike | None = None,
+    where: ArrayLike | None = None,
+) -> Array:
     """:func:`prod` of the elements that are not NaN.
 
     Args:
@@ -95,9 +104,13 @@ def nanprod(
 
 
 def nanmax(
-    a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = False, initial: Any = None,
-    where: Any = None,
-) -> Array:  # fmt: skip
+    a: ArrayLike,
+    axis: Axes = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: ArrayLike | None = None,
+    where: ArrayLike | None = None,
+) -> Array:
     """:func:`max` of the elements that are not NaN; NaN where all are.
 
     Args:
@@ -125,9 +138,13 @@ def nanmax(
 
 
 def nanmin(
-    a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = False, initial: Any = None,
-    where: Any = None,
-) -> Array:  # fmt: skip
+    a: ArrayLike,
+    axis: Axes = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: ArrayLike | None = None,
+    where: ArrayLike | None = None,
+) -> Array:
     """:func:`min` of the elements that are not NaN; NaN where all are.
 
     Args:
@@ -154,7 +171,7 @@ def nanmin(
     return _extremum("nanmin", reductions.min, np.inf, a, axis, out, keepdims, initial, where)
 
 
-def _extremum(name: str, function: Any, end: float, a: Any, axis: Axis, *options: Any) -> Value:
+def _extremum(name: str, function: Any, end: float, a: Any, axis: Axes, *options: Any) -> Value:
     out, keepdims, initial, where = options
     x = to_array(name, a)
     where = where if where is None else reductions.mask_of(name, where, x.aval.ndim)
@@ -170,7 +187,10 @@ def _extremum(name: str, function: Any, end: float, a: Any, axis: Axis, *options
 
 
 def nanargmax(
-    a: ArrayLike, axis: Any = None, out: None = None, keepdims: bool | None = None
+    a: ArrayLike,
+    axis: int | None = None,
+    out: None = None,
+    keepdims: bool | None = None,
 ) -> Array:
     """:func:`argmax` of the elements that are not NaN; -1 where all are, where NumPy raises.
 
@@ -196,7 +216,10 @@ def nanargmax(
 
 
 def nanargmin(
-    a: ArrayLike, axis: Any = None, out: None = None, keepdims: bool | None = None
+    a: ArrayLike,
+    axis: int | None = None,
+    out: None = None,
+    keepdims: bool | None = None,
 ) -> Array:
     """:func:`argmin` of the elements that are not NaN; -1 where all are, where NumPy raises.
 
@@ -234,9 +257,13 @@ def _position(
 
 
 def nanmean(
-    a: ArrayLike, axis: Axis = None, dtype: Any = None, out: None = None, keepdims: bool = False,
-    where: Any = None,
-) -> Array:  # fmt: skip
+    a: ArrayLike,
+    axis: Axes = None,
+    dtype: DTypeLike | None = None,
+    out: None = None,
+    keepdims: bool = False,
+    where: ArrayLike | None = None,
+) -> Array:
     """:func:`mean` of the elements that are not NaN.
 
     Args:
@@ -265,9 +292,15 @@ def nanmean(
 
 
 def nanvar(
-    a: ArrayLike, axis: Axis = None, dtype: Any = None, out: None = None, ddof: Any = 0,
-    keepdims: bool = False, where: Any = None, mean: Any = None,
-) -> Array:  # fmt: skip
+    a: ArrayLike,
+    axis: Axes = None,
+    dtype: DTypeLike | None = None,
+    out: None = None,
+    ddof: float = 0,
+    keepdims: bool = False,
+    where: ArrayLike | None = None,
+    mean: ArrayLike | None = None,
+) -> Array:
     """:func:`var` of the elements that are not NaN.
 
     Args:
@@ -302,9 +335,15 @@ def _var(name: str, function: Any, a: Any, options: tuple[Any, ...], where: Any,
 
 
 def nanstd(
-    a: ArrayLike, axis: Axis = None, dtype: Any = None, out: None = None, ddof: Any = 0,
-    keepdims: bool = False, where: Any = None, mean: Any = None,
-) -> Array:  # fmt: skip
+    a: ArrayLike,
+    axis: Axes = None,
+    dtype: DTypeLike | None = None,
+    out: None = None,
+    ddof: float = 0,
+    keepdims: bool = False,
+    where: ArrayLike | None = None,
+    mean: ArrayLike | None = None,
+) -> Array:
     """:func:`std` of the elements that are not NaN.
 
     Args:

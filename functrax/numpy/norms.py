@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from functrax.core.arrays.operators import Array
@@ -18,6 +16,7 @@ from functrax.numpy.powers import power, square
 from functrax.numpy.reductions import max as max_, min as min_, sum as sum_
 from functrax.numpy.shaping import expand_dims, moveaxis
 from functrax.numpy.ufuncs import absolute
+from functrax.typing import ArrayLike, Axes
 
 __all__ = ["matrix_norm", "norm", "vector_norm"]
 
@@ -28,7 +27,9 @@ def _safe_sqrt(x: Value) -> Value:
     return where(zero, 0, sqrt(where(zero, 1, x)))
 
 
-def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Array:
+def vector_norm(
+    x: ArrayLike, /, *, axis: Axes = None, keepdims: bool = False, ord: int | float | str | None = 2
+) -> Array:
     """The norm of vectors: ``(sum |x|^ord)^(1/ord)``.
 
     The Euclidean norm has derivative 0 at the zero vector, which is a subgradient.
@@ -72,7 +73,9 @@ def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any
     return power(total, 1 / ord)
 
 
-def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Array:
+def matrix_norm(
+    x: ArrayLike, /, *, keepdims: bool = False, ord: int | float | str = "fro"
+) -> Array:
     """The norm of matrices, which are the last two axes.
 
     Args:
@@ -96,7 +99,9 @@ def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Array
     return norm(x, ord=ord, axis=(-2, -1), keepdims=keepdims)
 
 
-def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Array:
+def norm(
+    x: ArrayLike, ord: int | float | str | None = None, axis: Axes = None, keepdims: bool = False
+) -> Array:
     """The norm of a vector or of a matrix.
 
     Args:

@@ -6,8 +6,6 @@ NumPy's functions of these names change an array; these give a new one, and want
 
 from __future__ import annotations
 
-from typing import Any
-
 from functrax.core.arrays.operators import Array
 from functrax.core.errors.typed import ArgumentError, ShapeError
 from functrax.core.prims.mapped import scatter
@@ -30,11 +28,11 @@ __all__ = ["place", "put", "put_along_axis"]
 def put_along_axis(
     arr: ArrayLike,
     indices: ArrayLike,
-    values: Any,
+    values: ArrayLike,
     axis: int | None,
     inplace: bool = True,
     *,
-    mode: Any = None,
+    mode: str | None = None,
 ) -> Array:
     """A copy in which the elements that :func:`take_along_axis` would take have other values.
 
@@ -75,7 +73,7 @@ def put_along_axis(
 
 
 def put(
-    a: ArrayLike, ind: ArrayLike, v: Any, mode: str | None = None, *, inplace: bool = True
+    a: ArrayLike, ind: ArrayLike, v: ArrayLike, mode: str | None = None, *, inplace: bool = True
 ) -> Array:
     """A copy with values ``v``, repeated if too few, at row-major positions ``ind``.
 
@@ -113,7 +111,7 @@ def put(
     return reshape_to(At(flat)[index].set(updates, mode=mode or "clip"), x.aval.shape)
 
 
-def place(arr: ArrayLike, mask: ArrayLike, vals: Any, *, inplace: bool = True) -> Array:
+def place(arr: ArrayLike, mask: ArrayLike, vals: ArrayLike, *, inplace: bool = True) -> Array:
     """A copy with values ``vals``, repeated if too few, where the mask holds.
 
     Args:

@@ -44,7 +44,7 @@ __all__ = [
 _FEW: Final = 128
 
 
-def polyval(p: Any, x: Any, *, unroll: int = 16) -> Array:
+def polyval(p: ArrayLike, x: ArrayLike, *, unroll: int = 16) -> Array:
     """The value of a polynomial: ``p[0] * x**(N-1) + ... + p[N-2] * x + p[N-1]``.
 
     Args:
@@ -112,7 +112,7 @@ def _aligned(name: str, a1: Any, a2: Any) -> list[Value]:
     ]
 
 
-def polyadd(a1: ArrayLike, a2: Any) -> Array:
+def polyadd(a1: ArrayLike, a2: ArrayLike) -> Array:
     """The sum of two polynomials.
 
     Args:
@@ -134,7 +134,7 @@ def polyadd(a1: ArrayLike, a2: Any) -> Array:
     return x + y
 
 
-def polysub(a1: ArrayLike, a2: Any) -> Array:
+def polysub(a1: ArrayLike, a2: ArrayLike) -> Array:
     """The difference of two polynomials.
 
     Args:
@@ -156,7 +156,7 @@ def polysub(a1: ArrayLike, a2: Any) -> Array:
     return x - y
 
 
-def polymul(a1: ArrayLike, a2: Any, *, trim_leading_zeros: bool = False) -> Array:
+def polymul(a1: ArrayLike, a2: ArrayLike, *, trim_leading_zeros: bool = False) -> Array:
     """The product of two polynomials.
 
     Args:
@@ -184,7 +184,7 @@ def polymul(a1: ArrayLike, a2: Any, *, trim_leading_zeros: bool = False) -> Arra
     return convolve(x, y)
 
 
-def polydiv(u: Any, v: Any, *, trim_leading_zeros: bool = False) -> tuple[Value, Value]:
+def polydiv(u: ArrayLike, v: ArrayLike, *, trim_leading_zeros: bool = False) -> tuple[Array, Array]:
     """The quotient and the rest of a division of polynomials.
 
     Args:
@@ -278,7 +278,7 @@ def _powers(size: int, kept: int) -> Value:
     return sub.bind(like(place, size - 1), place)
 
 
-def polyint(p: ArrayLike, m: int = 1, k: Any = None) -> Array:
+def polyint(p: ArrayLike, m: int = 1, k: int | ArrayLike | None = None) -> Array:
     """The integral of a polynomial.
 
     Args:

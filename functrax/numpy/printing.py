@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from functrax.typing import ArrayLike
+
 __all__ = ["array_repr", "array_str", "get_printoptions", "printoptions", "set_printoptions"]
 
 
@@ -68,7 +70,7 @@ def printoptions(**options: Any) -> AbstractContextManager[Any]:
 
 
 def array_repr(
-    arr: Any,
+    arr: ArrayLike,
     max_line_width: int | None = None,
     precision: int | None = None,
     suppress_small: bool | None = None,
@@ -96,7 +98,7 @@ def array_repr(
 
 
 def array_str(
-    a: Any,
+    a: ArrayLike,
     max_line_width: int | None = None,
     precision: int | None = None,
     suppress_small: bool | None = None,

@@ -37,24 +37,24 @@ from functrax.numpy.promote import (
     result,
     to_array,
 )
-from functrax.numpy.reductions import Axis, checked_axes
+from functrax.numpy.reductions import checked_axes
 from functrax.numpy.statistics import spread_weights
 from functrax.numpy.ufuncs import refuse_complex
-from functrax.typing import ArrayLike
+from functrax.typing import ArrayLike, Axes
 
 METHODS = ("linear", "lower", "higher", "midpoint", "nearest", "inverted_cdf")
 
 
 def quantile(
     a: ArrayLike,
-    q: Any,
-    axis: Axis = None,
+    q: ArrayLike,
+    axis: Axes = None,
     out: None = None,
     overwrite_input: bool = False,
     method: str = "linear",
     keepdims: bool = False,
     *,
-    weights: Any = None,
+    weights: ArrayLike | None = None,
 ) -> Array:
     """The value below which a fraction ``q`` of the elements along axes lies.
 
@@ -91,14 +91,14 @@ def quantile(
 
 def nanquantile(
     a: ArrayLike,
-    q: Any,
-    axis: Axis = None,
+    q: ArrayLike,
+    axis: Axes = None,
     out: None = None,
     overwrite_input: bool = False,
     method: str = "linear",
     keepdims: bool = False,
     *,
-    weights: Any = None,
+    weights: ArrayLike | None = None,
 ) -> Array:
     """:func:`quantile` of the elements that are not NaN; NaN where all are.
 
@@ -133,14 +133,14 @@ def nanquantile(
 
 def percentile(
     a: ArrayLike,
-    q: Any,
-    axis: Axis = None,
+    q: ArrayLike,
+    axis: Axes = None,
     out: None = None,
     overwrite_input: bool = False,
     method: str = "linear",
     keepdims: bool = False,
     *,
-    weights: Any = None,
+    weights: ArrayLike | None = None,
 ) -> Array:
     """:func:`quantile` with ``q`` from 0 to 100.
 
@@ -175,14 +175,14 @@ def percentile(
 
 def nanpercentile(
     a: ArrayLike,
-    q: Any,
-    axis: Axis = None,
+    q: ArrayLike,
+    axis: Axes = None,
     out: None = None,
     overwrite_input: bool = False,
     method: str = "linear",
     keepdims: bool = False,
     *,
-    weights: Any = None,
+    weights: ArrayLike | None = None,
 ) -> Array:
     """:func:`nanquantile` with ``q`` from 0 to 100.
 
@@ -217,7 +217,7 @@ def nanpercentile(
 
 def median(
     a: ArrayLike,
-    axis: Axis = None,
+    axis: Axes = None,
     out: None = None,
     overwrite_input: bool = False,
     keepdims: bool = False,
@@ -250,7 +250,7 @@ def median(
 
 def nanmedian(
     a: ArrayLike,
-    axis: Axis = None,
+    axis: Axes = None,
     out: None = None,
     overwrite_input: bool = False,
     keepdims: bool = False,
@@ -286,7 +286,7 @@ def _quantile(
     a: Any,
     q: Any,
     whole: int,
-    axis: Axis,
+    axis: Axes,
     method: str,
     keepdims: bool,
     skip_nan: bool,
@@ -320,7 +320,7 @@ def _quantile(
 
 
 def _operands(
-    name: str, a: Any, weights: Any, axis: Axis, method: str
+    name: str, a: Any, weights: Any, axis: Axes, method: str
 ) -> tuple[Value, Value | None]:
     """The array, and its weights in its shape."""
     x = to_array(name, a)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import operator
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 
@@ -43,15 +43,20 @@ from functrax.numpy.promote import (
     result,
     to_array,
 )
+from functrax.typing import ArrayLike, DTypeLike
+
+if TYPE_CHECKING:
+    from functrax.backends.device import Device
+    from functrax.backends.sharding.shardings import Sharding
 
 
 def arange(
-    start: Any,
-    stop: Any = None,
-    step: Any = None,
-    dtype: Any = None,
+    start: ArrayLike | None,
+    stop: ArrayLike | None = None,
+    step: ArrayLike | None = None,
+    dtype: DTypeLike | None = None,
     *,
-    device: Any = None,
+    device: Device | Sharding | None = None,
 ) -> Array:
     """Numbers from ``start`` up to, not including, ``stop``, in steps.
 
@@ -188,16 +193,52 @@ def _known_scalar(name: str, x: Any) -> Any:
     return value[()]
 
 
+@overload
 def linspace(
-    start: Any,
-    stop: Any,
+    start: ArrayLike,
+    stop: ArrayLike,
+    num: int = ...,
+    endpoint: bool = ...,
+    retstep: Literal[False] = ...,
+    dtype: DTypeLike | None = ...,
+    axis: int = ...,
+    *,
+    device: Device | Sharding | None = ...,
+) -> Array: ...
+@overload
+def linspace(
+    start: ArrayLike,
+    stop: ArrayLike,
+    num: int = ...,
+    endpoint: bool = ...,
+    *,
+    retstep: Literal[True],
+    dtype: DTypeLike | None = ...,
+    axis: int = ...,
+    device: Device | Sharding | None = ...,
+) -> tuple[Array, Array]: ...
+@overload
+def linspace(
+    start: ArrayLike,
+    stop: ArrayLike,
+    num: int = ...,
+    endpoint: bool = ...,
+    retstep: bool = ...,
+    dtype: DTypeLike | None = ...,
+    axis: int = ...,
+    *,
+    device: Device | Sharding | None = ...,
+) -> Array | tuple[Array, Array]: ...
+def linspace(
+    start: ArrayLike,
+    stop: ArrayLike,
     num: int = 50,
     endpoint: bool = True,
     retstep: bool = False,
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
     axis: int = 0,
     *,
-    device: Any = None,
+    device: Device | Sharding | None = None,
 ) -> Any:
     """``num`` evenly spaced numbers from ``start`` to ``stop``.
 
@@ -299,12 +340,12 @@ def _move_first(x: Value, name: str, axis: int) -> Value:
 
 
 def logspace(
-    start: Any,
-    stop: Any,
+    start: ArrayLike,
+    stop: ArrayLike,
     num: int = 50,
     endpoint: bool = True,
-    base: Any = 10.0,
-    dtype: Any = None,
+    base: ArrayLike = 10.0,
+    dtype: DTypeLike | None = None,
     axis: int = 0,
 ) -> Array:
     """``base ** linspace(start, stop)``.
@@ -339,11 +380,11 @@ def logspace(
 
 
 def geomspace(
-    start: Any,
-    stop: Any,
+    start: ArrayLike,
+    stop: ArrayLike,
     num: int = 50,
     endpoint: bool = True,
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
     axis: int = 0,
 ) -> Array:
     """``num`` numbers from ``start`` to ``stop``, each the same multiple of the one before.

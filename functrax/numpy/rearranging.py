@@ -8,7 +8,7 @@ gather: nothing that is made while tracing is as long as an axis.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -33,7 +33,7 @@ from functrax.numpy.indexing import gather
 from functrax.numpy.promote import result, to_array
 from functrax.numpy.runs import MOST_RUNS, Run, read_runs
 from functrax.numpy.shaping import join, reshape_to, slice_axis
-from functrax.typing import ArrayLike
+from functrax.typing import ArrayLike, Axes, ShapeLike
 
 __all__ = ["repeat", "resize", "roll", "tile"]
 
@@ -50,7 +50,7 @@ def is_known(x: Any) -> bool:
     return type(x) is ConcreteArray or not isinstance(x, Array)
 
 
-def roll(a: ArrayLike, shift: Any, axis: Any = None) -> Array:
+def roll(a: ArrayLike, shift: ArrayLike | Sequence[int], axis: Axes = None) -> Array:
     """Moved along ``axis``; what leaves at the end comes in at the front.
 
     Args:
@@ -120,7 +120,7 @@ def _roll_traced(x: Value, shift: Value, axis: int) -> Value:
     return take_axis(x, axis, modulo(sub.bind(line, wide), size))
 
 
-def tile(A: ArrayLike, reps: Any) -> Array:
+def tile(A: ArrayLike, reps: ShapeLike) -> Array:
     """The array repeated as a whole, ``reps[k]`` times along axis ``k``.
 
     Args:
@@ -160,7 +160,11 @@ def tile(A: ArrayLike, reps: Any) -> Array:
 
 @with_out_sharding
 def repeat(
-    a: ArrayLike, repeats: Any, axis: int | None = None, *, total_repeat_length: int | None = None
+    a: ArrayLike,
+    repeats: ArrayLike | Sequence[int],
+    axis: int | None = None,
+    *,
+    total_repeat_length: int | None = None,
 ) -> Array:
     """Each element repeated in place.
 
@@ -330,7 +334,7 @@ def how_many_before(places: Value, length: int, dtype: DType) -> Value:
     return cumsum.bind(here, axis=0, reverse=False)
 
 
-def resize(a: ArrayLike, new_shape: Any) -> Array:
+def resize(a: ArrayLike, new_shape: ShapeLike) -> Array:
     """The elements in row-major order, repeated or cut off to fill another shape.
 
     Args:

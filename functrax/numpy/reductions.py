@@ -32,12 +32,10 @@ from functrax.numpy.promote import (
     result,
     to_array,
 )
-from functrax.typing import ArrayLike
-
-Axis = Any
+from functrax.typing import ArrayLike, Axes, DTypeLike
 
 
-def checked_axes(name: str, axis: Axis, ndim: int) -> tuple[int, ...]:
+def checked_axes(name: str, axis: Axes, ndim: int) -> tuple[int, ...]:
     """Axes as non-negative integers, in order; None means all.
 
     Raises:
@@ -134,12 +132,12 @@ def _accumulate(
 
 def sum(
     a: ArrayLike,
-    axis: Axis = None,
-    dtype: Any = None,
+    axis: Axes = None,
+    dtype: DTypeLike | None = None,
     out: None = None,
     keepdims: bool = False,
-    initial: Any = None,
-    where: Any = None,
+    initial: ArrayLike | None = None,
+    where: ArrayLike | None = None,
     promote_integers: bool = True,
 ) -> Array:
     """The sum along axes.
@@ -173,12 +171,12 @@ def sum(
 
 def prod(
     a: ArrayLike,
-    axis: Axis = None,
-    dtype: Any = None,
+    axis: Axes = None,
+    dtype: DTypeLike | None = None,
     out: None = None,
     keepdims: bool = False,
-    initial: Any = None,
-    where: Any = None,
+    initial: ArrayLike | None = None,
+    where: ArrayLike | None = None,
     promote_integers: bool = True,
 ) -> Array:
     """The product along axes.
@@ -239,11 +237,11 @@ def _extremum(
 
 def max(
     a: ArrayLike,
-    axis: Axis = None,
+    axis: Axes = None,
     out: None = None,
     keepdims: bool = False,
-    initial: Any = None,
-    where: Any = None,
+    initial: ArrayLike | None = None,
+    where: ArrayLike | None = None,
 ) -> Array:
     """The largest element along axes; NaN wins, and ties share the derivative.
 
@@ -275,11 +273,11 @@ def max(
 
 def min(
     a: ArrayLike,
-    axis: Axis = None,
+    axis: Axes = None,
     out: None = None,
     keepdims: bool = False,
-    initial: Any = None,
-    where: Any = None,
+    initial: ArrayLike | None = None,
+    where: ArrayLike | None = None,
 ) -> Array:
     """The smallest element along axes; NaN wins, and ties share the derivative.
 
@@ -312,7 +310,9 @@ def min(
 amax, amin = max, min
 
 
-def argmax(a: ArrayLike, axis: Any = None, out: None = None, keepdims: bool | None = None) -> Array:
+def argmax(
+    a: ArrayLike, axis: int | None = None, out: None = None, keepdims: bool | None = None
+) -> Array:
     """The index of the largest element along an axis; of the first of several, NaN wins.
 
     Args:
@@ -337,7 +337,9 @@ def argmax(a: ArrayLike, axis: Any = None, out: None = None, keepdims: bool | No
     return _position("argmax", prims.argmax, a, axis, out, keepdims)
 
 
-def argmin(a: ArrayLike, axis: Any = None, out: None = None, keepdims: bool | None = None) -> Array:
+def argmin(
+    a: ArrayLike, axis: int | None = None, out: None = None, keepdims: bool | None = None
+) -> Array:
     """The index of the smallest element along an axis; of the first of several, NaN wins.
 
     Args:
@@ -381,7 +383,7 @@ def _position(
     return result(keep(index, shape, axes, bool(keepdims)))
 
 
-def count_nonzero(a: ArrayLike, axis: Axis = None, keepdims: bool = False) -> Array:
+def count_nonzero(a: ArrayLike, axis: Axes = None, keepdims: bool = False) -> Array:
     """The number of elements along axes that are not 0.
 
     Args:
@@ -403,7 +405,7 @@ def count_nonzero(a: ArrayLike, axis: Axis = None, keepdims: bool = False) -> Ar
     return sum(truth(to_array("count_nonzero", a)), axis, keepdims=keepdims)
 
 
-def ptp(a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = False) -> Array:
+def ptp(a: ArrayLike, axis: Axes = None, out: None = None, keepdims: bool = False) -> Array:
     """The largest less the smallest element along axes.
 
     Args:

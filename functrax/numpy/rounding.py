@@ -201,9 +201,15 @@ around = round
 
 
 def clip(
-    arr: ArrayLike | None = None, /, min: Any = None, max: Any = None, *, a: Any = None,
-    a_min: Any = None, a_max: Any = None,
-) -> Array:  # fmt: skip
+    arr: ArrayLike | None = None,
+    /,
+    min: ArrayLike | None = None,
+    max: ArrayLike | None = None,
+    *,
+    a: ArrayLike | None = None,
+    a_min: ArrayLike | None = None,
+    a_max: ArrayLike | None = None,
+) -> Array:
     """``x`` limited to the interval from ``min`` to ``max``.
 
     Args:
@@ -241,7 +247,11 @@ def clip(
 
 
 def nan_to_num(
-    x: ArrayLike, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None
+    x: ArrayLike,
+    copy: bool = True,
+    nan: ArrayLike = 0.0,
+    posinf: ArrayLike | None = None,
+    neginf: ArrayLike | None = None,
 ) -> Array:
     """NaN replaced by ``nan``, infinities by ``posinf`` and ``neginf``.
 
@@ -348,7 +358,7 @@ def spacing(x: ArrayLike, /) -> Array:
     return result(prims.sub.bind(nextafter_p.bind(v, away), v))
 
 
-def modf(x: ArrayLike, /, out: None = None) -> tuple[Value, Value]:
+def modf(x: ArrayLike, /, out: None = None) -> tuple[Array, Array]:
     """``(fraction, whole)``, both with the sign of ``x``.
 
     Args:
@@ -376,7 +386,7 @@ def modf(x: ArrayLike, /, out: None = None) -> tuple[Value, Value]:
     return result(fraction), result(whole)
 
 
-def frexp(x: ArrayLike, /) -> tuple[Value, Value]:
+def frexp(x: ArrayLike, /) -> tuple[Array, Array]:
     """``(mantissa, exponent)`` with ``x == mantissa * 2**exponent`` and ``0.5 <= |mantissa| < 1``.
 
     The exponent is int32; 0, infinities and NaN are their own mantissas, with exponent 0.

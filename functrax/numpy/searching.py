@@ -37,7 +37,12 @@ __all__ = ["argwhere", "digitize", "flatnonzero", "nonzero", "searchsorted"]
 _COMPARE_ALL = 64
 
 
-def nonzero(a: ArrayLike, *, size: int | None = None, fill_value: Any = None) -> tuple[Value, ...]:
+def nonzero(
+    a: ArrayLike,
+    *,
+    size: int | None = None,
+    fill_value: ArrayLike | tuple[ArrayLike, ...] | None = None,
+) -> tuple[Array, ...]:
     """The positions of the elements that are not zero, in row-major order.
 
     Args:
@@ -108,7 +113,9 @@ def _traced_nonzero(x: Value, size: int | None, fills: tuple[Any, ...]) -> tuple
     return tuple(found)
 
 
-def flatnonzero(a: ArrayLike, *, size: int | None = None, fill_value: Any = None) -> Array:
+def flatnonzero(
+    a: ArrayLike, *, size: int | None = None, fill_value: ArrayLike | None = None
+) -> Array:
     """The row-major positions of the elements that are not zero.
 
     Args:
@@ -131,7 +138,9 @@ def flatnonzero(a: ArrayLike, *, size: int | None = None, fill_value: Any = None
     return nonzero(reshape_to(x, (x.aval.size,)), size=size, fill_value=fill_value)[0]
 
 
-def argwhere(a: ArrayLike, *, size: int | None = None, fill_value: Any = None) -> Array:
+def argwhere(
+    a: ArrayLike, *, size: int | None = None, fill_value: ArrayLike | None = None
+) -> Array:
     """The positions of the elements that are not zero, one in each row.
 
     Args:
@@ -161,7 +170,12 @@ def argwhere(a: ArrayLike, *, size: int | None = None, fill_value: Any = None) -
 
 
 def searchsorted(
-    a: Any, v: ArrayLike, side: str = "left", sorter: Any = None, *, method: str = "scan"
+    a: ArrayLike,
+    v: ArrayLike,
+    side: str = "left",
+    sorter: ArrayLike | None = None,
+    *,
+    method: str = "scan",
 ) -> Array:
     """Where values would have to be inserted into a sorted vector to keep it sorted.
 

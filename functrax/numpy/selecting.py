@@ -7,7 +7,7 @@ Reading by positions is one ``reindex``.  Out of range, ``take`` gives NaN
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -43,7 +43,10 @@ from functrax.numpy.promote import (
 from functrax.numpy.rearranging import is_known
 from functrax.numpy.searching import nonzero
 from functrax.numpy.shaping import join, reshape_to, slice_axis
-from functrax.typing import ArrayLike
+from functrax.typing import ArrayLike, Axes
+
+if TYPE_CHECKING:
+    from functrax.lax.gather_maps import GatherScatterMode
 
 __all__ = [
     "choose", "compress", "extract", "select", "take", "take_along_axis", "trim_zeros",
@@ -52,13 +55,13 @@ __all__ = [
 
 def take(
     a: ArrayLike,
-    indices: Any,
+    indices: ArrayLike,
     axis: int | None = None,
     out: None = None,
     mode: str | None = None,
     unique_indices: bool = False,
     indices_are_sorted: bool = False,
-    fill_value: Any = None,
+    fill_value: ArrayLike | None = None,
 ) -> Array:
     """The elements, or slices along an axis, at positions.
 
@@ -133,8 +136,8 @@ def take_along_axis(
     arr: ArrayLike,
     indices: ArrayLike,
     axis: int | None = -1,
-    mode: Any = None,
-    fill_value: Any = None,
+    mode: str | GatherScatterMode | None = None,
+    fill_value: ArrayLike | None = None,
     *,
     wrap_negative_indices: bool | None = None,
 ) -> Array:
@@ -195,7 +198,9 @@ def map_along_axis(name: str, shape: Shape, index: Shape, axis: int) -> IndexMap
     return IndexMap(tuple(whole), shape, tuple(exprs))
 
 
-def choose(a: Any, choices: Any, out: None = None, mode: str = "raise") -> Array:
+def choose(
+    a: ArrayLike, choices: ArrayLike | Sequence[ArrayLike], out: None = None, mode: str = "raise"
+) -> Array:
     """``result[i] = choices[a[i]][i]``, of arrays that broadcast.
 
     Args:
@@ -257,7 +262,7 @@ def _check_choices(which: Value, count: int) -> None:
         )
 
 
-def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0) -> Array:
+def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: ArrayLike = 0) -> Array:
     """The element of the first choice whose condition holds, else the default.
 
     Args:
@@ -303,7 +308,7 @@ def compress(
     axis: int | None = None,
     *,
     size: int | None = None,
-    fill_value: Any = 0,
+    fill_value: ArrayLike = 0,
     out: None = None,
 ) -> Array:
     """The slices along an axis for which the condition holds.
@@ -343,7 +348,7 @@ def compress(
 
 
 def extract(
-    condition: ArrayLike, arr: ArrayLike, *, size: int | None = None, fill_value: Any = 0
+    condition: ArrayLike, arr: ArrayLike, *, size: int | None = None, fill_value: ArrayLike = 0
 ) -> Array:
     """The elements for which the condition holds, in row-major order; as :func:`compress`.
 
@@ -369,7 +374,7 @@ def extract(
     return compress(reshape_to(mask, (mask.aval.size,)), x, size=size, fill_value=fill_value)
 
 
-def trim_zeros(filt: ArrayLike, trim: str = "fb", axis: Any = None) -> Array:
+def trim_zeros(filt: ArrayLike, trim: str = "fb", axis: Axes = None) -> Array:
     """Without the zeros at the ends of axes.
 
     Args:

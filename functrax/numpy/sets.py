@@ -8,7 +8,7 @@ Start at :func:`isin`, on which the differences are built.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal, overload
 
 import numpy as np
 
@@ -88,7 +88,7 @@ def isin(
 
 
 def union1d(
-    ar1: ArrayLike, ar2: ArrayLike, *, size: int | None = None, fill_value: Any = None
+    ar1: ArrayLike, ar2: ArrayLike, *, size: int | None = None, fill_value: ArrayLike | None = None
 ) -> Array:
     """The different elements of both arrays in order.
 
@@ -120,7 +120,7 @@ def setdiff1d(
     assume_unique: bool = False,
     *,
     size: int | None = None,
-    fill_value: Any = None,
+    fill_value: ArrayLike | None = None,
 ) -> Array:
     """The different elements of the first array that are not in the second.
 
@@ -157,7 +157,7 @@ def setxor1d(
     assume_unique: bool = False,
     *,
     size: int | None = None,
-    fill_value: Any = None,
+    fill_value: ArrayLike | None = None,
 ) -> Array:
     """The elements that are in one array only, in order.
 
@@ -192,6 +192,36 @@ def setxor1d(
     return _chosen("setxor1d", ordered, starts & ~both, size, fill_value)[0]
 
 
+@overload
+def intersect1d(
+    ar1: ArrayLike,
+    ar2: ArrayLike,
+    assume_unique: bool = ...,
+    return_indices: Literal[False] = ...,
+    *,
+    size: int | None = ...,
+    fill_value: ArrayLike | None = ...,
+) -> Array: ...
+@overload
+def intersect1d(
+    ar1: ArrayLike,
+    ar2: ArrayLike,
+    assume_unique: bool = ...,
+    *,
+    return_indices: Literal[True],
+    size: int | None = ...,
+    fill_value: ArrayLike | None = ...,
+) -> tuple[Array, Array, Array]: ...
+@overload
+def intersect1d(
+    ar1: ArrayLike,
+    ar2: ArrayLike,
+    assume_unique: bool = ...,
+    return_indices: bool = ...,
+    *,
+    size: int | None = ...,
+    fill_value: ArrayLike | None = ...,
+) -> Array | tuple[Array, Array, Array]: ...
 def intersect1d(
     ar1: ArrayLike,
     ar2: ArrayLike,
@@ -199,7 +229,7 @@ def intersect1d(
     return_indices: bool = False,
     *,
     size: int | None = None,
-    fill_value: Any = None,
+    fill_value: ArrayLike | None = None,
 ) -> Any:
     """The elements that are in both arrays, in order.
 

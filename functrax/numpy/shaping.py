@@ -26,7 +26,7 @@ from functrax.numpy.axes import (
     one_axis,
 )
 from functrax.numpy.promote import to_array
-from functrax.typing import ArrayLike
+from functrax.typing import ArrayLike, Axes, ShapeLike
 
 __all__ = [
     "atleast_1d", "atleast_2d", "atleast_3d", "expand_dims", "matrix_transpose", "moveaxis",
@@ -45,7 +45,7 @@ def transpose_to(x: Value, perm: Shape) -> Value:
     return x if perm == tuple(range(len(perm))) else prims.transpose.bind(x, perm=perm)
 
 
-def slice_axis(x: Value, axis: int, start: int, limit: int, stride: int = 1) -> Value:
+def slice_axis(x: Value, axis: int, start: int, limit: int, stride: int = 1) -> Array:
     """``x[start:limit:stride]`` along one axis; bounds are in range, the stride is positive."""
     shape = x.aval.shape
     if start == 0 and limit == shape[axis] and stride == 1:
@@ -62,7 +62,7 @@ def join(parts: Sequence[Value], axis: int) -> Value:
 
 
 @with_out_sharding
-def reshape(a: ArrayLike, shape: Any, order: str = "C", *, copy: bool | None = None) -> Array:
+def reshape(a: ArrayLike, shape: ShapeLike, order: str = "C", *, copy: bool | None = None) -> Array:
     """The same elements in another shape.
 
     Args:
@@ -130,7 +130,7 @@ def _reversed_axes(x: Value) -> Value:
     return transpose_to(x, tuple(range(x.aval.ndim))[::-1])
 
 
-def transpose(a: ArrayLike, axes: Any = None) -> Array:
+def transpose(a: ArrayLike, axes: Sequence[int] | None = None) -> Array:
     """The axes in another order; reversed if ``axes`` is None.
 
     Args:
@@ -161,7 +161,7 @@ def transpose(a: ArrayLike, axes: Any = None) -> Array:
     return transpose_to(x, perm)
 
 
-def permute_dims(a: ArrayLike, /, axes: Any) -> Array:
+def permute_dims(a: ArrayLike, /, axes: Sequence[int]) -> Array:
     """:func:`transpose` under the array API's name.
 
     Args:
@@ -237,7 +237,7 @@ def swapaxes(a: ArrayLike, axis1: int, axis2: int) -> Array:
     return transpose_to(x, tuple(perm))
 
 
-def moveaxis(a: ArrayLike, source: Any, destination: Any) -> Array:
+def moveaxis(a: ArrayLike, source: ShapeLike, destination: ShapeLike) -> Array:
     """Axes moved to other places; the others keep their order.
 
     Args:
@@ -301,7 +301,7 @@ def rollaxis(a: ArrayLike, axis: int, start: int = 0) -> Array:
     return transpose_to(x, tuple(perm))
 
 
-def squeeze(a: ArrayLike, axis: Any = None) -> Array:
+def squeeze(a: ArrayLike, axis: Axes = None) -> Array:
     """Without the axes of size 1, or without those named.
 
     Args:
@@ -335,7 +335,7 @@ def squeeze(a: ArrayLike, axis: Any = None) -> Array:
     return reshape_to(x, tuple(size for k, size in enumerate(shape) if k not in gone))
 
 
-def expand_dims(a: ArrayLike, axis: Any) -> Array:
+def expand_dims(a: ArrayLike, axis: Axes) -> Array:
     """With new axes of size 1, which stand at ``axis`` in the result.
 
     Args:
@@ -377,7 +377,7 @@ def _raise_rank(x: Value, ndim: int) -> Value:
     return reshape_to(x, (1,) * (ndim - len(shape)) + shape)
 
 
-def atleast_1d(*arys: Any) -> Value | list[Value]:
+def atleast_1d(*arys: ArrayLike) -> Array | list[Array]:
     """Arrays of at least 1 axis; one array for one argument, else a list.
 
     Args:
@@ -397,7 +397,7 @@ def atleast_1d(*arys: Any) -> Value | list[Value]:
     return _at_least("atleast_1d", arys, 1)
 
 
-def atleast_2d(*arys: Any) -> Value | list[Value]:
+def atleast_2d(*arys: ArrayLike) -> Array | list[Array]:
     """Arrays of at least 2 axes; ``(n,)`` becomes ``(1, n)``.
 
     Args:
@@ -417,7 +417,7 @@ def atleast_2d(*arys: Any) -> Value | list[Value]:
     return _at_least("atleast_2d", arys, 2)
 
 
-def atleast_3d(*arys: Any) -> Value | list[Value]:
+def atleast_3d(*arys: ArrayLike) -> Array | list[Array]:
     """Arrays of at least 3 axes; ``(n,)`` becomes ``(1, n, 1)``, ``(m, n)`` ``(m, n, 1)``.
 
     Args:

@@ -91,7 +91,7 @@ def solve(a: ArrayLike, b: ArrayLike) -> Array:
     return out[..., 0] if is_vector else out
 
 
-def same_batches(name: str, a: Value, b: Value) -> tuple[Value, Value]:
+def same_batches(name: str, a: Value, b: Value) -> tuple[Array, Array]:
     """Both sides of linear systems with the leading axes of both; one matrix ``a`` stays one."""
     if a.aval.ndim == 2:
         return a, b
@@ -211,7 +211,11 @@ def _pseudo_inverse_jvp(primals: Any, tangents: Any) -> tuple[Value, Value]:
 
 
 def pinv(
-    a: ArrayLike, rtol: Any = None, hermitian: bool = False, *, rcond: ArrayLike | None = None
+    a: ArrayLike,
+    rtol: ArrayLike | None = None,
+    hermitian: bool = False,
+    *,
+    rcond: ArrayLike | None = None,
 ) -> Array:
     """The pseudo-inverse of Moore and Penrose.
 
@@ -264,7 +268,7 @@ def _precision(x: Value) -> float:
 
 def lstsq(
     a: ArrayLike, b: ArrayLike, rcond: float | None = None, *, numpy_resid: bool = False
-) -> tuple[Value, Value, Value, Value]:
+) -> tuple[Array, Array, Array, Array]:
     """The ``x`` of least norm among those for which ``a x - b`` has the least.
 
     Args:
@@ -307,7 +311,11 @@ def lstsq(
 
 
 def matrix_rank(
-    M: ArrayLike, rtol: Any = None, *, hermitian: bool = False, tol: ArrayLike | None = None
+    M: ArrayLike,
+    rtol: ArrayLike | None = None,
+    *,
+    hermitian: bool = False,
+    tol: ArrayLike | None = None,
 ) -> Array:
     """How many singular values are above ``rtol`` times the largest.
 
@@ -338,7 +346,7 @@ def matrix_rank(
     return sum_(s > cut, axis=-1)
 
 
-def cond(x: ArrayLike, p: Any = None) -> Array:
+def cond(x: ArrayLike, p: int | float | str | None = None) -> Array:
     """The condition number of matrices: the norm times that of the inverse.
 
     Args:
@@ -430,7 +438,7 @@ def tensorinv(a: ArrayLike, ind: int = 2) -> Array:
     return reshape(matrix, (*columns, *rows))
 
 
-def tensorsolve(a: ArrayLike, b: Any, axes: tuple[int, ...] | None = None) -> Array:
+def tensorsolve(a: ArrayLike, b: ArrayLike, axes: tuple[int, ...] | None = None) -> Array:
     """``x`` with ``tensordot(a, x, x.ndim) = b``.
 
     Args:

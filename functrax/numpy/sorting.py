@@ -22,7 +22,7 @@ from functrax.numpy.axes import integer, one_axis
 from functrax.numpy.creation import checked_dtype
 from functrax.numpy.promote import convert, promoting, result, to_array
 from functrax.numpy.shaping import reshape_to, reverse
-from functrax.typing import ArrayLike
+from functrax.typing import ArrayLike, DTypeLike
 
 __all__ = ["argpartition", "argsort", "lexsort", "partition", "sort", "sort_complex"]
 
@@ -72,7 +72,7 @@ def argsort(
     order: None = None,
     stable: bool = True,
     descending: bool = False,
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
 ) -> Array:
     """The positions along an axis that put the elements in order.
 
@@ -126,7 +126,7 @@ def _along(name: str, a: Any, axis: int | None, kind: Any, order: Any) -> tuple[
     return x, one_axis(name, axis, x.aval.ndim)
 
 
-def lexsort(keys: Any, axis: int = -1) -> Array:
+def lexsort(keys: ArrayLike | Sequence[ArrayLike], axis: int = -1) -> Array:
     """The positions that put several arrays in order: by the last one first, ties by the others.
 
     Args:

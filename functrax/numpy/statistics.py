@@ -8,8 +8,9 @@ Start at :func:`mean`.
 from __future__ import annotations
 
 import math
+import typing
 from operator import gt
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
@@ -39,9 +40,9 @@ from functrax.numpy.promote import (
     result,
     to_array,
 )
-from functrax.numpy.reductions import Axis, checked_axes, keep, mask_of, masked
+from functrax.numpy.reductions import checked_axes, keep, mask_of, masked
 from functrax.numpy.ufuncs import multiply, true_divide
-from functrax.typing import ArrayLike
+from functrax.typing import ArrayLike, Axes, DTypeLike
 
 
 def working(dtype: DType) -> DType:
@@ -70,12 +71,12 @@ def _result_dtype(own: DType, dtype: Any) -> DType:
 
 def mean(
     a: ArrayLike,
-    axis: Axis = None,
-    dtype: Any = None,
+    axis: Axes = None,
+    dtype: DTypeLike | None = None,
     out: None = None,
     keepdims: bool = False,
     *,
-    where: Any = None,
+    where: ArrayLike | None = None,
 ) -> Array:
     """The mean along axes; NaN of no elements.
 
@@ -110,14 +111,14 @@ def mean(
 
 def var(
     a: ArrayLike,
-    axis: Axis = None,
-    dtype: Any = None,
+    axis: Axes = None,
+    dtype: DTypeLike | None = None,
     out: None = None,
-    ddof: Any = 0,
+    ddof: float = 0,
     keepdims: bool = False,
     *,
-    where: Any = None,
-    mean: Any = None,
+    where: ArrayLike | None = None,
+    mean: ArrayLike | None = None,
     correction: ArrayLike | None = None,
 ) -> Array:
     """The mean squared distance from the mean, along axes.
@@ -153,14 +154,14 @@ def var(
 
 def std(
     a: ArrayLike,
-    axis: Axis = None,
-    dtype: Any = None,
+    axis: Axes = None,
+    dtype: DTypeLike | None = None,
     out: None = None,
-    ddof: Any = 0,
+    ddof: float = 0,
     keepdims: bool = False,
     *,
-    where: Any = None,
-    mean: Any = None,
+    where: ArrayLike | None = None,
+    mean: ArrayLike | None = None,
     correction: ArrayLike | None = None,
 ) -> Array:
     """The standard deviation along axes: the square root of :func:`var`.
@@ -208,7 +209,7 @@ def _ddof(name: str, ddof: Any, correction: Any) -> Any:
 
 
 def _var(
-    name: str, a: Any, axis: Axis, dtype: Any, ddof: Any, keepdims: bool, where: Any, mean: Any
+    name: str, a: Any, axis: Axes, dtype: Any, ddof: Any, keepdims: bool, where: Any, mean: Any
 ) -> Value:
     x = to_array(name, a)
     is_complex = x.aval.dtype in dtypes.COMPLEX
@@ -274,9 +275,34 @@ def _complex_of(dtype: DType) -> DType:
     return dtypes.complex128 if dtype == dtypes.float64 else dtypes.complex64
 
 
+@overload
 def average(
     a: ArrayLike,
-    axis: Any = None,
+    axis: Axes = ...,
+    weights: ArrayLike | None = ...,
+    returned: typing.Literal[False] = ...,
+    keepdims: bool = ...,
+) -> Array: ...
+@overload
+def average(
+    a: ArrayLike,
+    axis: Axes = ...,
+    weights: ArrayLike | None = ...,
+    *,
+    returned: typing.Literal[True],
+    keepdims: bool = ...,
+) -> tuple[Array, Array]: ...
+@overload
+def average(
+    a: ArrayLike,
+    axis: Axes = ...,
+    weights: ArrayLike | None = ...,
+    returned: bool = ...,
+    keepdims: bool = ...,
+) -> Array | tuple[Array, Array]: ...
+def average(
+    a: ArrayLike,
+    axis: Axes = None,
     weights: ArrayLike | None = None,
     returned: bool = False,
     keepdims: bool = False,

@@ -22,7 +22,7 @@ from functrax.numpy.promote import broadcast_value, convert, result, to_array
 from functrax.numpy.rearranging import resize
 from functrax.numpy.reductions import sum_dtype
 from functrax.numpy.shaping import reshape_to
-from functrax.typing import ArrayLike
+from functrax.typing import ArrayLike, DTypeLike
 
 __all__ = ["diag", "diagflat", "diagonal", "fill_diagonal", "trace", "tril", "triu"]
 
@@ -184,7 +184,7 @@ def trace(
     offset: int = 0,
     axis1: int = 0,
     axis2: int = 1,
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
     out: None = None,
 ) -> Array:
     """The sum of a diagonal of two axes.
@@ -217,7 +217,9 @@ def trace(
     return result(reduce_sum.bind(x, axes=(x.aval.ndim - 1,)))
 
 
-def fill_diagonal(a: ArrayLike, val: Any, wrap: bool = False, *, inplace: bool = True) -> Array:
+def fill_diagonal(
+    a: ArrayLike, val: ArrayLike, wrap: bool = False, *, inplace: bool = True
+) -> Array:
     """A copy with other values on the main diagonal.
 
     Args:

@@ -10,8 +10,6 @@ Start at :func:`add`.
 
 from __future__ import annotations
 
-from typing import Any
-
 from functrax.core.arrays.operators import Array
 from functrax.core.errors.typed import DTypeError
 from functrax.core.ir.jaxpr import Literal
@@ -319,7 +317,7 @@ def fmod(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     return result(prims.rem.bind(x, _no_zero_integers(y)))
 
 
-def divmod(x1: ArrayLike, x2: ArrayLike, /) -> tuple[Value, Value]:
+def divmod(x1: ArrayLike, x2: ArrayLike, /) -> tuple[Array, Array]:
     """``(x1 // x2, x1 % x2)``.
 
     Args:
@@ -346,7 +344,7 @@ def divmod(x1: ArrayLike, x2: ArrayLike, /) -> tuple[Value, Value]:
     return result(quotient), result(rest)
 
 
-def heaviside(x1: ArrayLike, x2: Any, /) -> Array:
+def heaviside(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """0 where ``x1 < 0``, 1 where ``x1 > 0``, ``x2`` where it is 0, NaN where it is NaN.
 
     Args:

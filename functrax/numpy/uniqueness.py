@@ -10,7 +10,7 @@ Start at :func:`unique`.
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, overload
 
 import numpy as np
 
@@ -38,6 +38,71 @@ from functrax.typing import ArrayLike
 __all__ = ["unique", "unique_all", "unique_counts", "unique_inverse", "unique_values"]
 
 
+@overload
+def unique(
+    ar: ArrayLike,
+    return_index: Literal[False] = ...,
+    return_inverse: Literal[False] = ...,
+    return_counts: Literal[False] = ...,
+    axis: int | None = ...,
+    *,
+    equal_nan: bool = ...,
+    size: int | None = ...,
+    fill_value: ArrayLike | None = ...,
+    sorted: bool = ...,
+) -> Array: ...
+@overload
+def unique(
+    ar: ArrayLike,
+    *,
+    return_index: Literal[True],
+    return_inverse: bool = ...,
+    return_counts: bool = ...,
+    axis: int | None = ...,
+    equal_nan: bool = ...,
+    size: int | None = ...,
+    fill_value: ArrayLike | None = ...,
+    sorted: bool = ...,
+) -> tuple[Array, ...]: ...
+@overload
+def unique(
+    ar: ArrayLike,
+    return_index: bool = ...,
+    *,
+    return_inverse: Literal[True],
+    return_counts: bool = ...,
+    axis: int | None = ...,
+    equal_nan: bool = ...,
+    size: int | None = ...,
+    fill_value: ArrayLike | None = ...,
+    sorted: bool = ...,
+) -> tuple[Array, ...]: ...
+@overload
+def unique(
+    ar: ArrayLike,
+    return_index: bool = ...,
+    return_inverse: bool = ...,
+    *,
+    return_counts: Literal[True],
+    axis: int | None = ...,
+    equal_nan: bool = ...,
+    size: int | None = ...,
+    fill_value: ArrayLike | None = ...,
+    sorted: bool = ...,
+) -> tuple[Array, ...]: ...
+@overload
+def unique(
+    ar: ArrayLike,
+    return_index: bool = ...,
+    return_inverse: bool = ...,
+    return_counts: bool = ...,
+    axis: int | None = ...,
+    *,
+    equal_nan: bool = ...,
+    size: int | None = ...,
+    fill_value: ArrayLike | None = ...,
+    sorted: bool = ...,
+) -> Array | tuple[Array, ...]: ...
 def unique(
     ar: ArrayLike,
     return_index: bool = False,
@@ -47,7 +112,7 @@ def unique(
     *,
     equal_nan: bool = True,
     size: int | None = None,
-    fill_value: Any = None,
+    fill_value: ArrayLike | None = None,
     sorted: bool = True,
 ) -> Any:
     """The different elements of an array in order, or its different slices along an axis.
@@ -183,7 +248,9 @@ class UniqueInverse(NamedTuple):
     inverse_indices: Value
 
 
-def unique_all(x: ArrayLike, /, *, size: int | None = None, fill_value: Any = None) -> UniqueAll:
+def unique_all(
+    x: ArrayLike, /, *, size: int | None = None, fill_value: ArrayLike | None = None
+) -> UniqueAll:
     """The array API's :func:`unique` with all of its results; NaNs differ from each other.
 
     Args:
@@ -210,7 +277,7 @@ def unique_all(x: ArrayLike, /, *, size: int | None = None, fill_value: Any = No
 
 
 def unique_counts(
-    x: ArrayLike, /, *, size: int | None = None, fill_value: Any = None
+    x: ArrayLike, /, *, size: int | None = None, fill_value: ArrayLike | None = None
 ) -> UniqueCounts:
     """The array API's :func:`unique` with counts; NaNs differ from each other.
 
@@ -237,7 +304,7 @@ def unique_counts(
 
 
 def unique_inverse(
-    x: ArrayLike, /, *, size: int | None = None, fill_value: Any = None
+    x: ArrayLike, /, *, size: int | None = None, fill_value: ArrayLike | None = None
 ) -> UniqueInverse:
     """The array API's :func:`unique` with inverse positions; NaNs differ from each other.
 
@@ -263,7 +330,9 @@ def unique_inverse(
     )
 
 
-def unique_values(x: ArrayLike, /, *, size: int | None = None, fill_value: Any = None) -> Array:
+def unique_values(
+    x: ArrayLike, /, *, size: int | None = None, fill_value: ArrayLike | None = None
+) -> Array:
     """The array API's :func:`unique`; NaNs differ from each other.
 
     Args:

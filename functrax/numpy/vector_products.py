@@ -6,7 +6,7 @@ Each is one contraction (:mod:`functrax.numpy.contraction`).  Start at :func:`ve
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import Any
+from typing import TYPE_CHECKING
 
 from functrax.core.arrays.operators import Array
 from functrax.core.prims.convert import conj
@@ -23,13 +23,20 @@ from functrax.numpy.contraction import (
     refuse_few_axes,
 )
 from functrax.numpy.shaping import moveaxis, reshape_to
-from functrax.typing import ArrayLike
+from functrax.typing import ArrayLike, DTypeLike
+
+if TYPE_CHECKING:
+    from functrax.lax.precision import PrecisionLike
 
 __all__ = ["inner", "matvec", "outer", "vdot", "vecdot", "vecmat"]
 
 
 def inner(
-    a: ArrayLike, b: ArrayLike, *, precision: Any = None, preferred_element_type: Any = None
+    a: ArrayLike,
+    b: ArrayLike,
+    *,
+    precision: PrecisionLike = None,
+    preferred_element_type: DTypeLike | None = None,
 ) -> Array:
     """The sum of products over the last axes of both; a scalar multiplies.
 
@@ -88,7 +95,11 @@ def conjugated(x: Value) -> Value:
 
 
 def vdot(
-    a: ArrayLike, b: ArrayLike, *, precision: Any = None, preferred_element_type: Any = None
+    a: ArrayLike,
+    b: ArrayLike,
+    *,
+    precision: PrecisionLike = None,
+    preferred_element_type: DTypeLike | None = None,
 ) -> Array:
     """The inner product of all elements, the first operand's conjugated.
 
@@ -120,8 +131,8 @@ def vecdot(
     /,
     *,
     axis: int = -1,
-    precision: Any = None,
-    preferred_element_type: Any = None,
+    precision: PrecisionLike = None,
+    preferred_element_type: DTypeLike | None = None,
 ) -> Array:
     """Inner products along an axis, the first operand's elements conjugated; others broadcast.
 

@@ -14,6 +14,7 @@ import re
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, Final
 
+from functrax.core.arrays.operators import Array
 from functrax.core.boundaries.tracebacks import boundary
 from functrax.core.errors.typed import ArgumentError, ShapeError
 from functrax.core.tracing.primitive import Value
@@ -24,6 +25,7 @@ from functrax.numpy.logic import where
 from functrax.numpy.promote import broadcast_shape, convert, to_array
 from functrax.numpy.shaping import expand_dims, moveaxis, reshape_to
 from functrax.transforms.mapping.vmap import vmap
+from functrax.typing import ArrayLike, ShapeLike
 
 __all__ = ["apply_along_axis", "apply_over_axes", "piecewise", "vectorize"]
 
@@ -222,8 +224,8 @@ def _checked(
 
 
 def apply_along_axis(
-    func1d: Callable[..., Any], axis: int, arr: Any, *args: Any, **kwargs: Any
-) -> Value:
+    func1d: Callable[..., Any], axis: int, arr: ArrayLike, *args: Any, **kwargs: Any
+) -> Array:
     """A function of vectors, applied to all vectors along an axis.
 
     Args:
@@ -256,7 +258,7 @@ def apply_along_axis(
     return moveaxis(found, tuple(own), tuple(k + i for i, _ in enumerate(own)))
 
 
-def apply_over_axes(func: Callable[[Any, int], Any], a: Any, axes: Any) -> Value:
+def apply_over_axes(func: Callable[[Any, int], Any], a: ArrayLike, axes: ShapeLike) -> Array:
     """``func(a, axis)`` for one axis after the other; axes that it removes are put back.
 
     Args:
@@ -291,7 +293,13 @@ def apply_over_axes(func: Callable[[Any, int], Any], a: Any, axes: Any) -> Value
     return x
 
 
-def piecewise(x: Any, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: Any) -> Value:
+def piecewise(
+    x: ArrayLike,
+    condlist: ArrayLike | Sequence[ArrayLike],
+    funclist: Sequence[Any],
+    *args: Any,
+    **kw: Any,
+) -> Array:
     """One function of several, chosen for each element by conditions.
 
     Args:

@@ -22,6 +22,7 @@ from functrax.numpy.analytic import i0
 from functrax.numpy.axes import integer
 from functrax.numpy.filling import ones
 from functrax.numpy.promote import convert, result, to_array
+from functrax.typing import ArrayLike
 
 __all__ = ["bartlett", "blackman", "hamming", "hanning", "kaiser"]
 
@@ -135,7 +136,7 @@ def hanning(M: int) -> Array:
     return _window("hanning", M, lambda n, last: add.bind(like(n, 0.5), _cosine(n, last, 0.5)))
 
 
-def kaiser(M: int, beta: Any) -> Array:
+def kaiser(M: int, beta: ArrayLike) -> Array:
     """``I0(beta sqrt(1 - (2n/(M - 1) - 1)²)) / I0(beta)``, with the Bessel function I0.
 
     Args:

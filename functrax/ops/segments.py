@@ -6,11 +6,12 @@ and its kin.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from functrax import numpy as jnp
+from functrax.core.arrays.operators import Array
 from functrax.core.errors.typed import (
     ConcretizationError,
     DTypeError,
@@ -19,19 +20,23 @@ from functrax.core.errors.typed import (
 )
 from functrax.core.types import dtypes
 from functrax.numpy.rearranging import is_known
+from functrax.typing import ArrayLike
+
+if TYPE_CHECKING:
+    from functrax.lax.gather_maps import GatherScatterMode
 
 index = np.s_
 
 
 def segment_sum(
-    data: Any,
-    segment_ids: Any,
+    data: ArrayLike,
+    segment_ids: ArrayLike,
     num_segments: int | None = None,
     indices_are_sorted: bool = False,
     unique_indices: bool = False,
     bucket_size: int | None = None,
-    mode: Any = None,
-) -> Any:
+    mode: str | GatherScatterMode | None = None,
+) -> Array:
     """Sums of the elements with one number: ``out[s] = sum(data[i] for i with ids[i] == s)``.
 
     Args:
@@ -61,14 +66,14 @@ def segment_sum(
 
 
 def segment_prod(
-    data: Any,
-    segment_ids: Any,
+    data: ArrayLike,
+    segment_ids: ArrayLike,
     num_segments: int | None = None,
     indices_are_sorted: bool = False,
     unique_indices: bool = False,
     bucket_size: int | None = None,
-    mode: Any = None,
-) -> Any:
+    mode: str | GatherScatterMode | None = None,
+) -> Array:
     """Products of the elements with one number; arguments as of :func:`segment_sum`.
 
     A segment without elements has the product 1.
@@ -82,14 +87,14 @@ def segment_prod(
 
 
 def segment_max(
-    data: Any,
-    segment_ids: Any,
+    data: ArrayLike,
+    segment_ids: ArrayLike,
     num_segments: int | None = None,
     indices_are_sorted: bool = False,
     unique_indices: bool = False,
     bucket_size: int | None = None,
-    mode: Any = None,
-) -> Any:
+    mode: str | GatherScatterMode | None = None,
+) -> Array:
     """The greatest of the elements with one number; arguments as of :func:`segment_sum`.
 
     A segment without elements has the least value of the dtype, minus infinity for floats.
@@ -104,14 +109,14 @@ def segment_max(
 
 
 def segment_min(
-    data: Any,
-    segment_ids: Any,
+    data: ArrayLike,
+    segment_ids: ArrayLike,
     num_segments: int | None = None,
     indices_are_sorted: bool = False,
     unique_indices: bool = False,
     bucket_size: int | None = None,
-    mode: Any = None,
-) -> Any:
+    mode: str | GatherScatterMode | None = None,
+) -> Array:
     """The least of the elements with one number; arguments as of :func:`segment_sum`.
 
     A segment without elements has the greatest value of the dtype, infinity for floats.
@@ -168,26 +173,26 @@ def _limit(dtype: Any, lowest: bool) -> Any:
     return -np.inf if lowest else np.inf
 
 
-def index_update(x: Any, idx: Any, y: Any) -> Any:
+def index_update(x: ArrayLike, idx: Any, y: ArrayLike) -> Array:
     """``x.at[idx].set(y)``, which replaced it."""
     return jnp.asarray(x).at[idx].set(y)
 
 
-def index_add(x: Any, idx: Any, y: Any) -> Any:
+def index_add(x: ArrayLike, idx: Any, y: ArrayLike) -> Array:
     """``x.at[idx].add(y)``, which replaced it."""
     return jnp.asarray(x).at[idx].add(y)
 
 
-def index_mul(x: Any, idx: Any, y: Any) -> Any:
+def index_mul(x: ArrayLike, idx: Any, y: ArrayLike) -> Array:
     """``x.at[idx].multiply(y)``, which replaced it."""
     return jnp.asarray(x).at[idx].multiply(y)
 
 
-def index_min(x: Any, idx: Any, y: Any) -> Any:
+def index_min(x: ArrayLike, idx: Any, y: ArrayLike) -> Array:
     """``x.at[idx].min(y)``, which replaced it."""
     return jnp.asarray(x).at[idx].min(y)
 
 
-def index_max(x: Any, idx: Any, y: Any) -> Any:
+def index_max(x: ArrayLike, idx: Any, y: ArrayLike) -> Array:
     """``x.at[idx].max(y)``, which replaced it."""
     return jnp.asarray(x).at[idx].max(y)

@@ -11,7 +11,7 @@ checked; the public functions check them.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
@@ -27,13 +27,12 @@ from functrax.core.prims.comparisons import or_
 from functrax.core.prims.convert import bitcast_convert_type, convert_element_type
 from functrax.core.tracing.primitive import Value, literal
 from functrax.core.types import dtypes
-from functrax.lax.operands import ArrayLike, as_array
+from functrax.lax.operands import as_array
 from functrax.random.cipher import random_bits, unsigned
 from functrax.random.keys import key_words, split_pair
 from functrax.random.shapes import (
     DType,
     Shape,
-    ShapeLike,
     broadcast_shape,
     checked_shape,
     float_dtype,
@@ -41,9 +40,18 @@ from functrax.random.shapes import (
     parameter,
     repeated,
 )
+from functrax.typing import ArrayLike, DTypeLike, ShapeLike
 
 Low: TypeAlias = Callable[[DType], Any]
-Sampler: TypeAlias = Callable[..., Array]
+
+
+class Sampler(Protocol):
+    """A distribution without parameters."""
+
+    def __call__(
+        self, key: ArrayLike, shape: ShapeLike = (), dtype: DTypeLike | None = None
+    ) -> Array:
+        """Samples of a shape."""
 
 
 def checked(name: str, key: Any, shape: Any, dtype: Any) -> tuple[Value, Shape, DType]:
@@ -63,7 +71,7 @@ def prepared(
 
 @with_recipe_of_keys
 @with_out_sharding
-def bits(key: Any, shape: ShapeLike = (), dtype: Any = None) -> Array:
+def bits(key: ArrayLike, shape: ShapeLike = (), dtype: DTypeLike | None = None) -> Array:
     """Uniform random bits, as unsigned integers.
 
     Args:
@@ -133,9 +141,9 @@ def normal_sample(words: Value, shape: Shape, dtype: DType) -> Any:
 @with_recipe_of_keys
 @with_out_sharding
 def uniform(
-    key: Any,
+    key: ArrayLike,
     shape: ShapeLike = (),
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
     minval: ArrayLike = 0.0,
     maxval: ArrayLike = 1.0,
 ) -> Array:
@@ -165,7 +173,7 @@ def uniform(
 
 @with_recipe_of_keys
 @with_out_sharding
-def normal(key: Any, shape: ShapeLike = (), dtype: Any = None) -> Array:
+def normal(key: ArrayLike, shape: ShapeLike = (), dtype: DTypeLike | None = None) -> Array:
     """Floats of mean 0 and variance 1, normally distributed.
 
     A complex number has the variance 1/2 in each part.
@@ -214,7 +222,7 @@ _SIMPLE_DOC = """{summary}
 def _simple(name: str, transform: Callable[[Any, DType], Any], low: Low, doc: str) -> Sampler:
     """A distribution without parameters: a function of uniform numbers from ``low(dtype)`` to 1."""
 
-    def sampler(key: Any, shape: Any = (), dtype: Any = None) -> Array:
+    def sampler(key: ArrayLike, shape: ShapeLike = (), dtype: DTypeLike | None = None) -> Array:
         words, sizes, of_type = checked(name, key, shape, dtype)
         return as_array(
             transform(uniform_sample(words, sizes, of_type, low(of_type), 1.0), of_type)
@@ -223,7 +231,8 @@ def _simple(name: str, transform: Callable[[Any, DType], Any], low: Low, doc: st
     summary, formula = doc.split("; ")
     sampler.__name__ = sampler.__qualname__ = name
     sampler.__doc__ = _SIMPLE_DOC.format(name=name, summary=summary, formula=formula)
-    return with_recipe_of_keys(with_out_sharding(sampler))
+    made: Sampler = with_recipe_of_keys(with_out_sharding(sampler))
+    return made
 
 
 exponential = _simple(
@@ -256,7 +265,9 @@ cauchy = _simple(
 
 @with_recipe_of_keys
 @with_out_sharding
-def gumbel(key: Any, shape: ShapeLike = (), dtype: Any = None, mode: str | None = None) -> Array:
+def gumbel(
+    key: ArrayLike, shape: ShapeLike = (), dtype: DTypeLike | None = None, mode: str | None = None
+) -> Array:
     """Floats whose distribution function is ``exp(-exp(-x))``.
 
     Args:
@@ -300,7 +311,11 @@ def gumbel_sample(words: Value, shape: Shape, dtype: DType, mode: str | None, na
 
 @with_out_sharding
 def truncated_normal(
-    key: Any, lower: ArrayLike, upper: ArrayLike, shape: ShapeLike | None = None, dtype: Any = None
+    key: ArrayLike,
+    lower: ArrayLike,
+    upper: ArrayLike,
+    shape: ShapeLike | None = None,
+    dtype: DTypeLike | None = None,
 ) -> Array:
     """Normally distributed floats of which those between two bounds are kept.
 

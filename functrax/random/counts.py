@@ -22,7 +22,7 @@ from functrax.core.arrays.operators import Array
 from functrax.core.errors.typed import ShapeError, UnavailableError
 from functrax.core.tracing.primitive import Value
 from functrax.core.types import dtypes
-from functrax.lax.operands import ArrayLike, as_array
+from functrax.lax.operands import as_array
 from functrax.numpy.promote import inexact, promote_dtypes
 from functrax.random.cipher import split_words
 from functrax.random.continuous import uniform_sample
@@ -31,7 +31,6 @@ from functrax.random.keys import key_words, split_pair
 from functrax.random.shapes import (
     DType,
     Shape,
-    ShapeLike,
     broadcast_shape,
     float_dtype,
     integer_dtype,
@@ -40,6 +39,7 @@ from functrax.random.shapes import (
 )
 from functrax.transforms.control.user_loops import scan, while_loop
 from functrax.transforms.staging.jit import jit
+from functrax.typing import ArrayLike, DTypeLike, ShapeLike
 
 _MOST_ROUNDS = 2**31 - 1
 #: ``log(k!)`` less Stirling's formula for ``log(k!)``, from k = 0 to 9.
@@ -53,7 +53,9 @@ Attempt = Callable[[Any, Any, Any], tuple[Any, Any]]
 
 
 @with_out_sharding
-def poisson(key: Any, lam: ArrayLike, shape: ShapeLike | None = None, dtype: Any = None) -> Array:
+def poisson(
+    key: ArrayLike, lam: ArrayLike, shape: ShapeLike | None = None, dtype: DTypeLike | None = None
+) -> Array:
     """Integers from 0 on with the probabilities ``lam**k exp(-lam) / k!``.
 
     Knuth's method of multiplied uniform numbers below a mean of 10; from there on PTRS: Hörmann,
@@ -151,7 +153,11 @@ def _accepted(words: Value, attempt: Attempt, shape: Shape, dtype: DType, rounds
 
 
 def binomial(
-    key: Any, n: ArrayLike, p: ArrayLike, shape: ShapeLike | None = None, dtype: Any = None
+    key: ArrayLike,
+    n: ArrayLike,
+    p: ArrayLike,
+    shape: ShapeLike | None = None,
+    dtype: DTypeLike | None = None,
 ) -> Array:
     """How many of ``n`` trials succeed, if each does with probability ``p``.
 
@@ -259,12 +265,12 @@ def _stirling_rest(k: Any) -> Any:
 
 
 def multinomial(
-    key: Any,
+    key: ArrayLike,
     n: ArrayLike,
     p: ArrayLike,
     *,
     shape: ShapeLike | None = None,
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
     unroll: int | bool = 1,
 ) -> Array:
     """How often each of some classes occurs in ``n`` trials.

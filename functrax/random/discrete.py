@@ -21,26 +21,30 @@ from functrax.core.prims.ordering import top_k
 from functrax.core.tracing.inputs import as_value
 from functrax.core.tracing.primitive import Value
 from functrax.core.types import dtypes
-from functrax.lax.operands import ArrayLike, as_array
+from functrax.lax.operands import as_array
 from functrax.random.cipher import random_bits, unsigned
 from functrax.random.continuous import gumbel_sample, uniform_sample
 from functrax.random.keys import key_words, split_pair
 from functrax.random.shapes import (
     DType,
     Shape,
-    ShapeLike,
     broadcast_shape,
     checked_shape,
     integer_dtype,
     parameter,
     repeated,
 )
+from functrax.typing import ArrayLike, DTypeLike, ShapeLike
 
 
 @with_long_recipe_of_keys
 @with_out_sharding
 def randint(
-    key: Any, shape: ShapeLike, minval: ArrayLike, maxval: ArrayLike, dtype: Any = None
+    key: ArrayLike,
+    shape: ShapeLike,
+    minval: ArrayLike,
+    maxval: ArrayLike,
+    dtype: DTypeLike | None = None,
 ) -> Array:
     """Integers from ``minval`` (included) to ``maxval`` (not included), nearly all as likely.
 
@@ -115,7 +119,7 @@ def _between(words: Value, shape: Shape, minval: Any, maxval: Any, dtype: DType)
 @with_recipe_of_keys
 @with_out_sharding
 def bernoulli(
-    key: Any, p: ArrayLike = 0.5, shape: ShapeLike | None = None, mode: str = "low"
+    key: ArrayLike, p: ArrayLike = 0.5, shape: ShapeLike | None = None, mode: str = "low"
 ) -> Array:
     """Truth values that hold with probability ``p``.
 
@@ -159,7 +163,7 @@ def bernoulli(
 
 @with_recipe_of_keys
 @with_out_sharding
-def rademacher(key: Any, shape: ShapeLike = (), dtype: Any = None) -> Array:
+def rademacher(key: ArrayLike, shape: ShapeLike = (), dtype: DTypeLike | None = None) -> Array:
     """1 or -1, both as likely.
 
     Args:
@@ -183,7 +187,9 @@ def rademacher(key: Any, shape: ShapeLike = (), dtype: Any = None) -> Array:
 
 
 @with_out_sharding
-def geometric(key: Any, p: ArrayLike, shape: ShapeLike | None = None, dtype: Any = None) -> Array:
+def geometric(
+    key: ArrayLike, p: ArrayLike, shape: ShapeLike | None = None, dtype: DTypeLike | None = None
+) -> Array:
     """How many trials it takes until one succeeds, if each does with probability ``p``.
 
     Args:
@@ -220,7 +226,7 @@ def geometric(key: Any, p: ArrayLike, shape: ShapeLike | None = None, dtype: Any
 @with_recipe_of_keys
 @with_out_sharding
 def categorical(
-    key: Any,
+    key: ArrayLike,
     logits: ArrayLike,
     axis: int = -1,
     shape: ShapeLike | None = None,

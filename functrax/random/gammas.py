@@ -23,30 +23,25 @@ from functrax.core.arrays.operators import Array
 from functrax.core.errors.typed import ShapeError
 from functrax.core.tracing.primitive import Value
 from functrax.core.types import dtypes
-from functrax.lax.operands import ArrayLike, as_array
+from functrax.lax.operands import as_array
 from functrax.random.cipher import split_words
 from functrax.random.continuous import normal_sample, prepared, uniform_sample
 from functrax.random.implementations import THREEFRY
 from functrax.random.keys import key_words, split_pair
-from functrax.random.shapes import (
-    DType,
-    Shape,
-    ShapeLike,
-    broadcast_shape,
-    float_dtype,
-    parameter,
-    repeated,
-)
+from functrax.random.shapes import DType, Shape, broadcast_shape, float_dtype, parameter, repeated
 from functrax.transforms.control.user_loops import map_, while_loop
 from functrax.transforms.mapping.vmap import vmap
 from functrax.transforms.staging.jit import jit
 from functrax.transforms.user_rules.custom_jvp import custom_jvp
+from functrax.typing import ArrayLike, DTypeLike, ShapeLike
 
 _SQUEEZE = 0.0331
 
 
 @with_out_sharding
-def gamma(key: Any, a: ArrayLike, shape: ShapeLike | None = None, dtype: Any = None) -> Array:
+def gamma(
+    key: ArrayLike, a: ArrayLike, shape: ShapeLike | None = None, dtype: DTypeLike | None = None
+) -> Array:
     """Floats from 0 on with a density in proportion to ``x**(a - 1) exp(-x)``.
 
     Differentiable by ``a``.
@@ -72,7 +67,9 @@ def gamma(key: Any, a: ArrayLike, shape: ShapeLike | None = None, dtype: Any = N
 
 
 @with_out_sharding
-def loggamma(key: Any, a: ArrayLike, shape: ShapeLike | None = None, dtype: Any = None) -> Array:
+def loggamma(
+    key: ArrayLike, a: ArrayLike, shape: ShapeLike | None = None, dtype: DTypeLike | None = None
+) -> Array:
     """Logarithms of samples of :func:`gamma`, exact where those are too small for the dtype.
 
     Args:
@@ -183,7 +180,11 @@ def _log_samples_jvp(primals: Any, tangents: Any) -> Any:
 
 @with_out_sharding
 def beta(
-    key: Any, a: ArrayLike, b: ArrayLike, shape: ShapeLike | None = None, dtype: Any = None
+    key: ArrayLike,
+    a: ArrayLike,
+    b: ArrayLike,
+    shape: ShapeLike | None = None,
+    dtype: DTypeLike | None = None,
 ) -> Array:
     """Floats from 0 to 1 with a density in proportion to ``x**(a - 1) (1 - x)**(b - 1)``.
 
@@ -215,7 +216,7 @@ def beta(
 
 @with_out_sharding
 def dirichlet(
-    key: Any, alpha: ArrayLike, shape: ShapeLike | None = None, dtype: Any = None
+    key: ArrayLike, alpha: ArrayLike, shape: ShapeLike | None = None, dtype: DTypeLike | None = None
 ) -> Array:
     """Vectors of floats from 0 on with the sum 1, and a density of ``prod(x**(alpha - 1))``.
 
@@ -255,7 +256,9 @@ def dirichlet(
 
 
 @with_out_sharding
-def chisquare(key: Any, df: ArrayLike, shape: ShapeLike | None = None, dtype: Any = None) -> Array:
+def chisquare(
+    key: ArrayLike, df: ArrayLike, shape: ShapeLike | None = None, dtype: DTypeLike | None = None
+) -> Array:
     """The sum of squares of ``df`` standard normal floats; ``df`` need not be an integer.
 
     Args:
@@ -284,7 +287,11 @@ def _chi_square(words: Value, df: Value, shape: Shape, dtype: DType) -> Any:
 
 @with_out_sharding
 def f(
-    key: Any, dfnum: ArrayLike, dfden: ArrayLike, shape: ShapeLike | None = None, dtype: Any = None
+    key: ArrayLike,
+    dfnum: ArrayLike,
+    dfden: ArrayLike,
+    shape: ShapeLike | None = None,
+    dtype: DTypeLike | None = None,
 ) -> Array:
     """The ratio of two samples of :func:`chisquare`, each over its degrees of freedom.
 
@@ -312,7 +319,9 @@ def f(
 
 
 @with_out_sharding
-def t(key: Any, df: ArrayLike, shape: ShapeLike | None = None, dtype: Any = None) -> Array:
+def t(
+    key: ArrayLike, df: ArrayLike, shape: ShapeLike | None = None, dtype: DTypeLike | None = None
+) -> Array:
     """Floats of Student's t distribution: a normal one over the root of a mean of ``df`` squares.
 
     Args:

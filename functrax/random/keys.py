@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -38,9 +38,12 @@ from functrax.random.cipher import folded_words, joined, split_words
 from functrax.random.implementations import IMPLEMENTATIONS, Implementation
 from functrax.random.key_array import KeyArray, KeyDType, keys_of
 from functrax.random.shapes import checked_shape
+from functrax.typing import ArrayLike
 
 _U32 = dtypes.uint32
 _LOW_WORD = 0xFFFFFFFF
+
+T = TypeVar("T")
 
 
 def key_words(name: str, key: Any, *, many: bool = False) -> Value:
@@ -138,7 +141,9 @@ def _implementation(name: str, impl: Any, dtype: Any = None) -> Implementation:
     return found
 
 
-def key(seed: Any, *, impl: Any = None, dtype: Any = None) -> KeyArray:
+def key(
+    seed: int | ArrayLike, *, impl: str | Implementation | None = None, dtype: Any = None
+) -> KeyArray:
     """A typed key made from a seed.
 
     Args:
@@ -165,7 +170,7 @@ def key(seed: Any, *, impl: Any = None, dtype: Any = None) -> KeyArray:
     return keys_of(made)(_seeded("key", seed, made))
 
 
-def PRNGKey(seed: Any, *, impl: Any = None) -> Array | KeyArray:
+def PRNGKey(seed: int | ArrayLike, *, impl: str | Implementation | None = None) -> Array | KeyArray:
     """A raw key made from a seed: the words of :func:`key`, ``uint32[2]``.
 
     With the option ``enable_custom_prng`` it is a typed key, as :func:`key` makes.
@@ -240,7 +245,7 @@ def _seeded_by_python(name: str, seed: int) -> Value:
     return from_numpy(np.array([high, seed & _LOW_WORD], np.uint32))
 
 
-def key_data(keys: Any) -> Array:
+def key_data(keys: ArrayLike) -> Array:
     """The words of keys, ``uint32[*keys.shape, 2]``.
 
     Args:
@@ -260,7 +265,9 @@ def key_data(keys: Any) -> Array:
     return as_array(key_words("key_data", keys, many=True))
 
 
-def wrap_key_data(key_bits_array: Any, *, impl: Any = None, dtype: Any = None) -> KeyArray:
+def wrap_key_data(
+    key_bits_array: ArrayLike, *, impl: str | Implementation | None = None, dtype: Any = None
+) -> KeyArray:
     """Typed keys from their words, the inverse of :func:`key_data`.
 
     Args:
@@ -292,7 +299,7 @@ def wrap_key_data(key_bits_array: Any, *, impl: Any = None, dtype: Any = None) -
     return keys_of(made)(_checked_words("wrap_key_data", key_bits_array, made))
 
 
-def key_impl(keys: Any) -> str:
+def key_impl(keys: ArrayLike) -> str:
     """The name of the keys' generator of random bits, such as ``"threefry2x32"``.
 
     Args:
@@ -333,7 +340,7 @@ def key_dtype(impl: Any = None) -> KeyDType:
     return KeyDType(_implementation("key_dtype", impl))
 
 
-def clone(key: Any) -> Any:
+def clone(key: T) -> T:
     """The same key, for a reader who should know that it is used twice on purpose.
 
     Args:
@@ -355,7 +362,7 @@ def clone(key: Any) -> Any:
 
 
 @with_recipe_of_keys
-def split(key: Any, num: int | Sequence[int] = 2) -> Any:
+def split(key: ArrayLike, num: int | Sequence[int] = 2) -> Array:
     """New keys made from one; the old one should not be used again.
 
     Args:
@@ -385,7 +392,7 @@ def split_pair(words: Value) -> tuple[Value, Value]:
     return both[0], both[1]
 
 
-def fold_in(key: Any, data: Any) -> Any:
+def fold_in(key: ArrayLike, data: ArrayLike) -> Array:
     """A new key made from a key and a number, such as the number of a step.
 
     Args:

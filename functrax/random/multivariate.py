@@ -16,7 +16,7 @@ from functrax.core.errors.typed import ArgumentError, ShapeError
 from functrax.core.prims.linear_systems import cholesky
 from functrax.core.prims.spectra import eigh, svd
 from functrax.core.tracing.primitive import Value
-from functrax.lax.operands import ArrayLike, as_array
+from functrax.lax.operands import as_array
 from functrax.numpy.promote import inexact, promote_dtypes
 from functrax.random.continuous import checked, exponential, normal_sample
 from functrax.random.discrete import rademacher
@@ -25,23 +25,23 @@ from functrax.random.keys import key_words, split_pair
 from functrax.random.shapes import (
     DType,
     Shape,
-    ShapeLike,
     broadcast_shape,
     checked_shape,
     float_dtype,
     inexact_dtype,
 )
+from functrax.typing import ArrayLike, DTypeLike, ShapeLike
 
 _METHODS = ("cholesky", "eigh", "svd")
 
 
 @with_out_sharding
 def multivariate_normal(
-    key: Any,
+    key: ArrayLike,
     mean: ArrayLike,
     cov: ArrayLike,
     shape: ShapeLike | None = None,
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
     method: str = "cholesky",
 ) -> Array:
     """Normally distributed vectors with a mean and a covariance matrix.
@@ -102,7 +102,11 @@ def _factor(cov: Any, method: str) -> Any:
 
 @with_out_sharding
 def orthogonal(
-    key: Any, n: int, shape: ShapeLike = (), dtype: Any = None, m: int | None = None
+    key: ArrayLike,
+    n: int,
+    shape: ShapeLike = (),
+    dtype: DTypeLike | None = None,
+    m: int | None = None,
 ) -> Array:
     """Orthogonal (or unitary) matrices, all as likely; with orthonormal rows or columns if oblong.
 
@@ -138,7 +142,9 @@ def orthogonal(
 
 
 @with_out_sharding
-def generalized_normal(key: Any, p: ArrayLike, shape: ShapeLike = (), dtype: Any = None) -> Array:
+def generalized_normal(
+    key: ArrayLike, p: ArrayLike, shape: ShapeLike = (), dtype: DTypeLike | None = None
+) -> Array:
     """Floats with a density in proportion to ``exp(-|x|**p)``.
 
     Args:
@@ -175,7 +181,9 @@ def _generalized_normal(words: Value, power: Any, shape: Shape, dtype: DType) ->
 
 
 @with_out_sharding
-def ball(key: Any, d: Any, p: ArrayLike = 2, shape: ShapeLike = (), dtype: Any = None) -> Array:
+def ball(
+    key: ArrayLike, d: int, p: ArrayLike = 2, shape: ShapeLike = (), dtype: DTypeLike | None = None
+) -> Array:
     """Vectors whose ``p``-norm is at most 1, all as likely.
 
     Args:

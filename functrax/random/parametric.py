@@ -15,16 +15,20 @@ import numpy as np
 from functrax import lax, numpy as jnp
 from functrax.backends.sharding.out_sharding import with_out_sharding
 from functrax.core.arrays.operators import Array
-from functrax.lax.operands import ArrayLike, as_array
+from functrax.lax.operands import as_array
 from functrax.random.continuous import checked, normal_sample, prepared, uniform_sample
 from functrax.random.discrete import rademacher
 from functrax.random.keys import split_pair
-from functrax.random.shapes import ShapeLike, repeated
+from functrax.random.shapes import repeated
+from functrax.typing import ArrayLike, DTypeLike, ShapeLike
 
 
 @with_out_sharding
 def lognormal(
-    key: Any, sigma: ArrayLike = 1.0, shape: ShapeLike | None = None, dtype: Any = None
+    key: ArrayLike,
+    sigma: ArrayLike = 1.0,
+    shape: ShapeLike | None = None,
+    dtype: DTypeLike | None = None,
 ) -> Array:
     """Floats whose logarithm has mean 0 and standard deviation ``sigma``, normally distributed.
 
@@ -49,7 +53,9 @@ def lognormal(
 
 
 @with_out_sharding
-def pareto(key: Any, b: ArrayLike, shape: ShapeLike | None = None, dtype: Any = None) -> Array:
+def pareto(
+    key: ArrayLike, b: ArrayLike, shape: ShapeLike | None = None, dtype: DTypeLike | None = None
+) -> Array:
     """Floats from 1 on with the density ``b / x**(b + 1)``.
 
     Args:
@@ -75,7 +81,7 @@ def pareto(key: Any, b: ArrayLike, shape: ShapeLike | None = None, dtype: Any = 
 
 @with_out_sharding
 def rayleigh(
-    key: Any, scale: ArrayLike, shape: ShapeLike | None = None, dtype: Any = None
+    key: ArrayLike, scale: ArrayLike, shape: ShapeLike | None = None, dtype: DTypeLike | None = None
 ) -> Array:
     """Floats from 0 on with a density in proportion to ``x exp(-x**2 / (2 scale**2))``.
 
@@ -101,7 +107,11 @@ def rayleigh(
 
 
 def weibull_min(
-    key: Any, scale: ArrayLike, concentration: Any, shape: ShapeLike = (), dtype: Any = None
+    key: ArrayLike,
+    scale: ArrayLike,
+    concentration: ArrayLike,
+    shape: ShapeLike = (),
+    dtype: DTypeLike | None = None,
 ) -> Array:
     """Floats from 0 on with the distribution function ``1 - exp(-(x / scale)**concentration)``.
 
@@ -128,12 +138,12 @@ def weibull_min(
 
 @with_out_sharding
 def triangular(
-    key: Any,
+    key: ArrayLike,
     left: ArrayLike,
     mode: ArrayLike,
     right: ArrayLike,
     shape: ShapeLike | None = None,
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
 ) -> Array:
     """Floats between ``left`` and ``right`` whose density rises to ``mode`` and falls again.
 
@@ -161,7 +171,7 @@ def triangular(
 
 
 @with_out_sharding
-def maxwell(key: Any, shape: ShapeLike = (), dtype: Any = None) -> Array:
+def maxwell(key: ArrayLike, shape: ShapeLike = (), dtype: DTypeLike | None = None) -> Array:
     """The length of vectors of three normally distributed floats.
 
     Args:
@@ -185,7 +195,11 @@ def maxwell(key: Any, shape: ShapeLike = (), dtype: Any = None) -> Array:
 
 
 def double_sided_maxwell(
-    key: Any, loc: ArrayLike, scale: ArrayLike, shape: ShapeLike = (), dtype: Any = None
+    key: ArrayLike,
+    loc: ArrayLike,
+    scale: ArrayLike,
+    shape: ShapeLike = (),
+    dtype: DTypeLike | None = None,
 ) -> Array:
     """``loc`` plus or minus ``scale`` times samples of :func:`maxwell`.
 
@@ -215,7 +229,9 @@ def double_sided_maxwell(
 
 
 @with_out_sharding
-def wald(key: Any, mean: ArrayLike, shape: ShapeLike | None = None, dtype: Any = None) -> Array:
+def wald(
+    key: ArrayLike, mean: ArrayLike, shape: ShapeLike | None = None, dtype: DTypeLike | None = None
+) -> Array:
     """Floats above 0, inverse Gaussian: when a Brownian motion with drift 1 first reaches ``mean``.
 
     The variance is ``mean**3``.  Michael, Schucany and Haas, "Generating random variates using

@@ -5,8 +5,8 @@ Start at :func:`checked_shape`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -20,8 +20,6 @@ from functrax.core.types.symbolic_sizes import integer as as_size
 from functrax.lax import broadcast_shapes
 
 Shape = tuple[int, ...]
-#: A shape as samplers take it; a number is the size of the one axis.
-ShapeLike: TypeAlias = "int | Sequence[int]"
 DType = np.dtype[Any]
 
 

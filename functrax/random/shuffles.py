@@ -18,6 +18,7 @@ import numpy as np
 from functrax import lax, numpy as jnp
 from functrax.backends.eager.cached_traces import with_long_recipe_of_keys
 from functrax.backends.sharding.out_sharding import with_out_sharding
+from functrax.core.arrays.operators import Array
 from functrax.core.errors.typed import ArgumentError, AxisError, DTypeError, ShapeError
 from functrax.core.prims.ordering import sort, top_k
 from functrax.core.tracing.inputs import as_value
@@ -30,6 +31,7 @@ from functrax.random.discrete import randint
 from functrax.random.key_array import KeyArray
 from functrax.random.keys import key_words, split_pair
 from functrax.random.shapes import Shape, checked_shape
+from functrax.typing import ArrayLike
 
 #: Sorting by 32 bits this often leaves ties as good as never: rounds = 3 log(size) / log(2**32).
 _ROUNDS_PER_LOG = 3 / math.log(0xFFFFFFFF)
@@ -37,7 +39,9 @@ _ROUNDS_PER_LOG = 3 / math.log(0xFFFFFFFF)
 
 @with_long_recipe_of_keys
 @with_out_sharding
-def permutation(key: Any, x: Any, axis: int = 0, independent: bool = False) -> Any:
+def permutation(
+    key: ArrayLike, x: int | ArrayLike, axis: int = 0, independent: bool = False
+) -> Array:
     """An array in random order.
 
     Args:
@@ -115,11 +119,11 @@ def _shuffled(words: Value, x: Any, axis: int) -> Any:
 
 @with_long_recipe_of_keys
 def choice(
-    key: Any,
-    a: Any,
+    key: ArrayLike,
+    a: int | ArrayLike,
     shape: Sequence[int] = (),
     replace: bool = True,
-    p: Any = None,
+    p: ArrayLike | None = None,
     axis: int = 0,
     mode: str | None = None,
 ) -> Any:

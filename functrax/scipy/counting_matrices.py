@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 import functrax.numpy as jnp
+from functrax.core.arrays.operators import Array
 from functrax.core.errors.typed import ArgumentError
 from functrax.core.prims.reindex import iota
 from functrax.core.tracing.primitive import Value
@@ -18,6 +19,7 @@ from functrax.core.types import dtypes
 from functrax.lax.operands import dtype_of
 from functrax.numpy.axes import integer
 from functrax.numpy.promote import promoting
+from functrax.typing import DTypeLike
 
 __all__ = ["dft", "hadamard", "helmert", "hilbert", "invhilbert", "invpascal", "pascal"]
 
@@ -40,13 +42,13 @@ def _floats(rows: list[list[int]]) -> Value:
 
 
 @promoting
-def hilbert(n: int) -> Value:
+def hilbert(n: int) -> Array:
     """The matrix ``[n, n]`` of ``1 / (i + j + 1)``, which is hard to invert."""
     places = jnp.arange(integer("hilbert", "n", n)) * 1.0
     return 1.0 / (places[:, None] + places + 1.0)
 
 
-def invhilbert(n: int) -> Value:
+def invhilbert(n: int) -> Array:
     """The inverse of :func:`hilbert`, whose elements are integers.
 
     >>> import functrax
@@ -80,7 +82,7 @@ def _kind(name: str, kind: str | None) -> str:
     return found
 
 
-def pascal(n: int, kind: str | None = None) -> Value:
+def pascal(n: int, kind: str | None = None) -> Array:
     """The matrix ``[n, n]`` of binomial coefficients.
 
     Args:
@@ -104,7 +106,7 @@ def pascal(n: int, kind: str | None = None) -> Value:
     return lower if chosen == "lower" else lower.T
 
 
-def invpascal(n: int, kind: str | None = None) -> Value:
+def invpascal(n: int, kind: str | None = None) -> Array:
     """The inverse of :func:`pascal`, whose elements are integers.
 
     Raises:
@@ -118,7 +120,7 @@ def invpascal(n: int, kind: str | None = None) -> Value:
     return lower if chosen == "lower" else lower.T
 
 
-def helmert(n: int, full: bool = False) -> Value:
+def helmert(n: int, full: bool = False) -> Array:
     """Orthonormal rows, each but the first of which compares one number with those before it.
 
     Args:
@@ -140,7 +142,7 @@ def helmert(n: int, full: bool = False) -> Value:
 
 
 @promoting
-def hadamard(n: int, dtype: Any = int) -> Value:
+def hadamard(n: int, dtype: DTypeLike = int) -> Array:
     """The matrix ``[n, n]`` of 1 and -1 with orthogonal rows, of Sylvester.
 
     Args:
@@ -161,7 +163,7 @@ def hadamard(n: int, dtype: Any = int) -> Value:
 
 
 @promoting
-def dft(n: int, scale: str | None = None, *, dtype: Any = None) -> Value:
+def dft(n: int, scale: str | None = None, *, dtype: DTypeLike | None = None) -> Array:
     """The matrix ``[n, n]`` of complex numbers that makes of a vector its Fourier transform.
 
     Args:

@@ -14,17 +14,19 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import functrax.numpy as jnp
+from functrax.core.arrays.operators import Array
 from functrax.core.boundaries.arguments import explain_all as _explain_all
 from functrax.core.errors.typed import ArgumentError, DTypeError
 from functrax.core.tracing.primitive import Value
 from functrax.numpy.promote import to_array
+from functrax.typing import ArrayLike
 
 __all__ = ["dct", "dctn", "idct", "idctn"]
 
 
 def dct(
-    x: Any, type: int = 2, n: int | None = None, axis: int = -1, norm: str | None = None
-) -> Value:
+    x: ArrayLike, type: int = 2, n: int | None = None, axis: int = -1, norm: str | None = None
+) -> Array:
     """``y[k] = 2 sum_j x[j] cos(pi k (2 j + 1) / (2 n))``, along an axis.
 
     Args:
@@ -50,31 +52,31 @@ def dct(
 
 
 def idct(
-    x: Any, type: int = 2, n: int | None = None, axis: int = -1, norm: str | None = None
-) -> Value:
+    x: ArrayLike, type: int = 2, n: int | None = None, axis: int = -1, norm: str | None = None
+) -> Array:
     """The inverse of :func:`dct`; arguments and errors as there."""
     v = _sized(_checked("idct", x, type, norm), n, axis)
     return jnp.moveaxis(_backward(jnp.moveaxis(v, axis, -1), norm), -1, axis)
 
 
 def dctn(
-    x: Any,
+    x: ArrayLike,
     type: int = 2,
     s: Sequence[int] | None = None,
     axes: Sequence[int] | None = None,
     norm: str | None = None,
-) -> Value:
+) -> Array:
     """:func:`dct` along several axes, all if None; ``s`` are their sizes."""
     return _several("dctn", dct, x, type, s, axes, norm)
 
 
 def idctn(
-    x: Any,
+    x: ArrayLike,
     type: int = 2,
     s: Sequence[int] | None = None,
     axes: Sequence[int] | None = None,
     norm: str | None = None,
-) -> Value:
+) -> Array:
     """The inverse of :func:`dctn`."""
     return _several("idctn", idct, x, type, s, axes, norm)
 

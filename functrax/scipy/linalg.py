@@ -7,13 +7,15 @@ or of checks (``overwrite_a``, ``check_finite``) are accepted and change nothing
 from __future__ import annotations
 
 import functools
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Literal, overload
 
 import numpy as np
 
 import functrax.numpy as jnp
 from functrax import lax
 from functrax.backends.eager.cached_traces import with_long_recipe as _with_long_recipe
+from functrax.core.arrays.operators import Array
 from functrax.core.boundaries.arguments import explain_all as _explain_all
 from functrax.core.errors.typed import ArgumentError, ShapeError
 from functrax.core.prims import factorisations
@@ -61,6 +63,7 @@ from functrax.scipy.structured import (
     polar as polar,
     toeplitz as toeplitz,
 )
+from functrax.typing import ArrayLike
 
 __all__ = [
     "block_diag", "cho_factor", "cho_solve", "cholesky", "circulant", "companion",
@@ -110,15 +113,15 @@ def _triangular(a: Value, b: Value, lower: bool, trans: int, unit: bool = False)
 
 
 def solve_triangular(
-    a: Any,
-    b: Any,
+    a: ArrayLike,
+    b: ArrayLike,
     trans: int | str = 0,
     lower: bool = False,
     unit_diagonal: bool = False,
     overwrite_b: bool = False,
     debug: Any = None,
     check_finite: bool = True,
-) -> Value:
+) -> Array:
     """``x`` with ``op(a) x = b`` for triangles ``a``.
 
     Args:
@@ -144,8 +147,8 @@ def solve_triangular(
 
 
 def cholesky(
-    a: Any, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True
-) -> Value:
+    a: ArrayLike, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True
+) -> Array:
     """The upper triangle ``U`` with ``U^H U = a``, or with ``lower`` ``L`` with ``L L^H = a``.
 
     Only that triangle of ``a`` is read.
@@ -154,15 +157,18 @@ def cholesky(
 
 
 def cho_factor(
-    a: Any, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True
-) -> tuple[Value, bool]:
+    a: ArrayLike, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True
+) -> tuple[Array, bool]:
     """What :func:`cho_solve` takes: the triangle, and which one it is."""
     return cholesky(a, lower=lower), lower
 
 
 def cho_solve(
-    c_and_lower: tuple[Any, bool], b: Any, overwrite_b: bool = False, check_finite: bool = True
-) -> Value:
+    c_and_lower: tuple[Any, bool],
+    b: ArrayLike,
+    overwrite_b: bool = False,
+    check_finite: bool = True,
+) -> Array:
     """``x`` with ``a x = b``, for the Cholesky factor of ``a``.
 
     Args:
@@ -177,26 +183,26 @@ def cho_solve(
     return y[..., 0] if is_vector else y
 
 
-def det(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> Value:
+def det(a: ArrayLike, overwrite_a: bool = False, check_finite: bool = True) -> Array:
     """Determinants; see :func:`functrax.numpy.linalg.det`."""
     return la.det(a)
 
 
-def inv(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> Value:
+def inv(a: ArrayLike, overwrite_a: bool = False, check_finite: bool = True) -> Array:
     """Inverses; see :func:`functrax.numpy.linalg.inv`."""
     return la.inv(a)
 
 
 def solve(
-    a: Any,
-    b: Any,
+    a: ArrayLike,
+    b: ArrayLike,
     lower: bool = False,
     overwrite_a: bool = False,
     overwrite_b: bool = False,
     debug: bool = False,
     check_finite: bool = True,
     assume_a: str = "gen",
-) -> Value:
+) -> Array:
     """``x`` with ``a x = b``.
 
     Args:
@@ -222,7 +228,9 @@ def solve(
     return out[..., 0] if is_vector else out
 
 
-def lu_factor(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> tuple[Value, Value]:
+def lu_factor(
+    a: ArrayLike, overwrite_a: bool = False, check_finite: bool = True
+) -> tuple[Array, Array]:
     """Elimination with partial pivoting: both triangles in one matrix, and the pivots (int32)."""
     (x,) = matrices_of("lu_factor", a)
     packed, pivots, _ = lax.linalg.lu(x)
@@ -231,11 +239,11 @@ def lu_factor(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> t
 
 def lu_solve(
     lu_and_piv: tuple[Any, Any],
-    b: Any,
+    b: ArrayLike,
     trans: int = 0,
     overwrite_b: bool = False,
     check_finite: bool = True,
-) -> Value:
+) -> Array:
     """``x`` with ``op(a) x = b``, for the elimination of ``a``.
 
     Args:
@@ -264,8 +272,8 @@ def lu_solve(
 
 
 def lu(
-    a: Any, permute_l: bool = False, overwrite_a: bool = False, check_finite: bool = True
-) -> Any:
+    a: ArrayLike, permute_l: bool = False, overwrite_a: bool = False, check_finite: bool = True
+) -> tuple[Array, ...]:
     """``a = P L U``, with a permutation, a lower and an upper triangle.
 
     Args:
@@ -290,8 +298,36 @@ def _real_dtype(x: Value) -> Any:
     return x.real.dtype if is_complex(x) else x.dtype
 
 
+@overload
 def svd(
-    a: Any,
+    a: ArrayLike,
+    full_matrices: bool = ...,
+    compute_uv: Literal[True] = ...,
+    overwrite_a: bool = ...,
+    check_finite: bool = ...,
+    lapack_driver: str = ...,
+) -> tuple[Array, Array, Array]: ...
+@overload
+def svd(
+    a: ArrayLike,
+    full_matrices: bool = ...,
+    *,
+    compute_uv: Literal[False],
+    overwrite_a: bool = ...,
+    check_finite: bool = ...,
+    lapack_driver: str = ...,
+) -> Array: ...
+@overload
+def svd(
+    a: ArrayLike,
+    full_matrices: bool = ...,
+    compute_uv: bool = ...,
+    overwrite_a: bool = ...,
+    check_finite: bool = ...,
+    lapack_driver: str = ...,
+) -> Array | tuple[Array, Array, Array]: ...
+def svd(
+    a: ArrayLike,
     full_matrices: bool = True,
     compute_uv: bool = True,
     overwrite_a: bool = False,
@@ -303,15 +339,55 @@ def svd(
     return tuple(out) if compute_uv else out
 
 
+@overload
 def eigh(
-    a: Any,
-    b: Any = None,
+    a: ArrayLike,
+    b: ArrayLike | None = ...,
+    lower: bool = ...,
+    eigvals_only: Literal[False] = ...,
+    overwrite_a: bool = ...,
+    overwrite_b: bool = ...,
+    turbo: bool = ...,
+    eigvals: Sequence[int] | None = ...,
+    type: int = ...,
+    check_finite: bool = ...,
+) -> tuple[Array, Array]: ...
+@overload
+def eigh(
+    a: ArrayLike,
+    b: ArrayLike | None = ...,
+    lower: bool = ...,
+    *,
+    eigvals_only: Literal[True],
+    overwrite_a: bool = ...,
+    overwrite_b: bool = ...,
+    turbo: bool = ...,
+    eigvals: Sequence[int] | None = ...,
+    type: int = ...,
+    check_finite: bool = ...,
+) -> Array: ...
+@overload
+def eigh(
+    a: ArrayLike,
+    b: ArrayLike | None = ...,
+    lower: bool = ...,
+    eigvals_only: bool = ...,
+    overwrite_a: bool = ...,
+    overwrite_b: bool = ...,
+    turbo: bool = ...,
+    eigvals: Sequence[int] | None = ...,
+    type: int = ...,
+    check_finite: bool = ...,
+) -> tuple[Array, Array] | Array: ...
+def eigh(
+    a: ArrayLike,
+    b: ArrayLike | None = None,
     lower: bool = True,
     eigvals_only: bool = False,
     overwrite_a: bool = False,
     overwrite_b: bool = False,
     turbo: bool = True,
-    eigvals: Any = None,
+    eigvals: Sequence[int] | None = None,
     type: int = 1,
     check_finite: bool = True,
 ) -> Any:
@@ -336,7 +412,7 @@ def eigh(
     return w if eigvals_only else (w, v)
 
 
-def block_diag(*arrs: Any) -> Value:
+def block_diag(*arrs: ArrayLike) -> Array:
     """A matrix with the given ones along its diagonal, and zeros elsewhere.
 
     Args:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal, overload
 
 import functrax.numpy as jnp
+from functrax.core.arrays.operators import Array
 from functrax.core.errors.typed import ArgumentError, ShapeError
 from functrax.core.prims.matrices import check_matrix
 from functrax.core.tracing.primitive import Value
@@ -13,9 +14,10 @@ from functrax.numpy.factoring import matrices_of
 from functrax.numpy.promote import promoting
 from functrax.scipy.schur_form import as_complex
 from functrax.transforms.user_rules.custom_jvp import custom_jvp
+from functrax.typing import ArrayLike
 
 
-def sqrtm(A: Any, blocksize: int = 1) -> Value:
+def sqrtm(A: ArrayLike, blocksize: int = 1) -> Array:
     """The principal square root of a matrix: ``X`` with ``X X = A``, of a complex dtype.
 
     By the eigenvectors, so matrices without a basis of them have no root here.  A derivative costs
@@ -59,15 +61,48 @@ def _sqrtm_jvp(primals: Any, tangents: Any) -> tuple[Value, Value]:
     return x, la.solve(system, da.reshape(-1)).reshape(da.shape)
 
 
+@overload
 def eigh_tridiagonal(
-    d: Any,
-    e: Any,
+    d: ArrayLike,
+    e: ArrayLike,
+    *,
+    eigvals_only: Literal[False] = ...,
+    select: str = ...,
+    select_range: tuple[float, float] | None = ...,
+    tol: float | None = ...,
+    key: ArrayLike | None = ...,
+) -> tuple[Array, Array]: ...
+@overload
+def eigh_tridiagonal(
+    d: ArrayLike,
+    e: ArrayLike,
+    *,
+    eigvals_only: Literal[True],
+    select: str = ...,
+    select_range: tuple[float, float] | None = ...,
+    tol: float | None = ...,
+    key: ArrayLike | None = ...,
+) -> Array: ...
+@overload
+def eigh_tridiagonal(
+    d: ArrayLike,
+    e: ArrayLike,
+    *,
+    eigvals_only: bool = ...,
+    select: str = ...,
+    select_range: tuple[float, float] | None = ...,
+    tol: float | None = ...,
+    key: ArrayLike | None = ...,
+) -> tuple[Array, Array] | Array: ...
+def eigh_tridiagonal(
+    d: ArrayLike,
+    e: ArrayLike,
     *,
     eigvals_only: bool = False,
     select: str = "a",
     select_range: tuple[float, float] | None = None,
     tol: float | None = None,
-    key: Any = None,
+    key: ArrayLike | None = None,
 ) -> Any:
     """Eigenvalues, and eigenvectors, of a symmetric tridiagonal matrix, in increasing order.
 

@@ -10,8 +10,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import functrax.numpy as jnp
+from functrax.core.arrays.operators import Array
 from functrax.core.errors.typed import ArgumentError, ShapeError
 from functrax.core.tracing.primitive import Value
+from functrax.typing import ArrayLike
 
 
 def _mirror(i: Value, size: int) -> Value:
@@ -30,12 +32,12 @@ _MODES: dict[str, Callable[[Value, int], Value]] = {
 
 
 def map_coordinates(
-    input: Any,
+    input: ArrayLike,
     coordinates: Sequence[Any],
     order: int,
     mode: str = "constant",
-    cval: Any = 0.0,
-) -> Value:
+    cval: ArrayLike = 0.0,
+) -> Array:
     """The values of an array at places between its elements.
 
     Args:

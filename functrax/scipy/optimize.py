@@ -17,6 +17,7 @@ from functrax import lax
 from functrax.core.errors.typed import ArgumentError, ShapeError
 from functrax.core.tracing.primitive import Value
 from functrax.transforms.differentiation.derivatives import value_and_grad
+from functrax.typing import ArrayLike
 
 #: A step must lower the value by this part of what the slope promises ...
 _DECREASE = 1e-4
@@ -57,7 +58,7 @@ class _Search(NamedTuple):
 
 def minimize(
     fun: Callable[..., Any],
-    x0: Any,
+    x0: ArrayLike,
     args: tuple[Any, ...] = (),
     *,
     method: str,

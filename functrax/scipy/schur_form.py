@@ -7,10 +7,11 @@ Start at :func:`schur`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal, overload
 
 import functrax.numpy as jnp
 from functrax import lax
+from functrax.core.arrays.operators import Array
 from functrax.core.errors.typed import ArgumentError, ShapeError
 from functrax.core.prims.linear_systems import solve_triangle
 from functrax.core.prims.matrices import adjoint, check_matrix, is_complex
@@ -18,6 +19,7 @@ from functrax.core.tracing.primitive import Value
 from functrax.numpy import linalg as la
 from functrax.numpy.factoring import matrices_of
 from functrax.numpy.promote import promoting, result
+from functrax.typing import ArrayLike
 
 __all__ = ["funm", "rsf2csf", "schur", "solve_sylvester"]
 
@@ -28,7 +30,7 @@ def as_complex(x: Value) -> Value:
     return x.astype(jnp.result_type(x.dtype, jnp.complex64))
 
 
-def schur(a: Any, output: str = "real") -> tuple[Value, Value]:
+def schur(a: ArrayLike, output: str = "real") -> tuple[Array, Array]:
     """``a = Z T Z^H``, with a unitary ``Z`` and an upper triangle ``T``.
 
     Args:
@@ -53,7 +55,7 @@ def schur(a: Any, output: str = "real") -> tuple[Value, Value]:
     return t, z
 
 
-def rsf2csf(T: Any, Z: Any, check_finite: bool = True) -> tuple[Value, Value]:
+def rsf2csf(T: ArrayLike, Z: ArrayLike, check_finite: bool = True) -> tuple[Array, Array]:
     """The complex form of Schur of its real one.
 
     Args:
@@ -115,7 +117,17 @@ def _complex_form(t: Value, z: Value) -> tuple[Value, Value]:
     return found
 
 
-def funm(A: Any, func: Callable[[Any], Any], disp: bool = True) -> Any:
+@overload
+def funm(A: ArrayLike, func: Callable[[Any], Any], disp: Literal[True] = ...) -> Array: ...
+@overload
+def funm(
+    A: ArrayLike, func: Callable[[Any], Any], *, disp: Literal[False]
+) -> tuple[Array, Array]: ...
+@overload
+def funm(
+    A: ArrayLike, func: Callable[[Any], Any], disp: bool = ...
+) -> Array | tuple[Array, Array]: ...
+def funm(A: ArrayLike, func: Callable[[Any], Any], disp: bool = True) -> Any:
     """A function of a matrix, by the recurrence of Parlett on its form of Schur.
 
     G. H. Golub and C. F. Van Loan, "Matrix Computations", algorithm 9.1.1.  Where eigenvalues are
@@ -170,7 +182,9 @@ def _parlett(t: Value, values: Value) -> tuple[Value, Value]:
     return found, jnp.where(jnp.isfinite(found).all() & (n > 0), error, jnp.inf)
 
 
-def solve_sylvester(A: Any, B: Any, C: Any, *, method: str = "schur", tol: float = 1e-8) -> Value:
+def solve_sylvester(
+    A: ArrayLike, B: ArrayLike, C: ArrayLike, *, method: str = "schur", tol: float = 1e-8
+) -> Array:
     """``X`` with ``A X + X B = C``; it has derivatives.
 
     Args:

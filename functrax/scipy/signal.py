@@ -6,13 +6,14 @@ Start at :func:`convolve`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import functrax.numpy as jnp
 from functrax import lax
 from functrax.backends.eager.cached_traces import with_long_recipe as _with_long_recipe
+from functrax.core.arrays.operators import Array
 from functrax.core.boundaries.arguments import explain_all as _explain_all
 from functrax.core.errors.typed import ArgumentError, ShapeError
 from functrax.core.tracing.primitive import Value
@@ -24,6 +25,10 @@ from functrax.scipy.spectra import (
     stft as stft,
     welch as welch,
 )
+from functrax.typing import ArrayLike
+
+if TYPE_CHECKING:
+    from functrax.lax.precision import PrecisionLike
 
 __all__ = [
     "convolve", "convolve2d", "correlate", "correlate2d", "csd", "detrend", "fftconvolve", "istft",
@@ -82,8 +87,12 @@ def _direct(x: Value, y: Value, kept: Sequence[tuple[int, int]], precision: Any)
 
 
 def convolve(
-    in1: Any, in2: Any, mode: str = "full", method: str = "auto", precision: Any = None
-) -> Value:
+    in1: ArrayLike,
+    in2: ArrayLike,
+    mode: str = "full",
+    method: str = "auto",
+    precision: PrecisionLike = None,
+) -> Array:
     """The convolution of two arrays of any number of axes.
 
     Args:
@@ -110,8 +119,12 @@ def convolve(
 
 
 def correlate(
-    in1: Any, in2: Any, mode: str = "full", method: str = "auto", precision: Any = None
-) -> Value:
+    in1: ArrayLike,
+    in2: ArrayLike,
+    mode: str = "full",
+    method: str = "auto",
+    precision: PrecisionLike = None,
+) -> Array:
     """The cross-correlation: the convolution with ``in2`` conjugated and turned around.
 
     Args:
@@ -140,13 +153,13 @@ def _plane(name: str, in1: Any, in2: Any, boundary: str, fillvalue: float) -> No
 
 
 def convolve2d(
-    in1: Any,
-    in2: Any,
+    in1: ArrayLike,
+    in2: ArrayLike,
     mode: str = "full",
     boundary: str = "fill",
     fillvalue: float = 0,
-    precision: Any = None,
-) -> Value:
+    precision: PrecisionLike = None,
+) -> Array:
     """:func:`convolve` of arrays of two axes; ``boundary`` must be "fill", with zeros.
 
     >>> import functrax, functrax.numpy as jnp
@@ -159,13 +172,13 @@ def convolve2d(
 
 
 def correlate2d(
-    in1: Any,
-    in2: Any,
+    in1: ArrayLike,
+    in2: ArrayLike,
     mode: str = "full",
     boundary: str = "fill",
     fillvalue: float = 0,
-    precision: Any = None,
-) -> Value:
+    precision: PrecisionLike = None,
+) -> Array:
     """:func:`correlate` of arrays of two axes; ``boundary`` must be "fill", with zeros.
 
     Where ``in2`` has an even size, ``mode="same"`` starts one later than :func:`correlate` does.
@@ -179,8 +192,8 @@ def correlate2d(
 
 
 def fftconvolve(
-    in1: Any, in2: Any, mode: str = "full", axes: int | Sequence[int] | None = None
-) -> Value:
+    in1: ArrayLike, in2: ArrayLike, mode: str = "full", axes: int | Sequence[int] | None = None
+) -> Array:
     """:func:`convolve` by way of Fourier transforms.
 
     Args:

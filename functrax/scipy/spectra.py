@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ import numpy as np
 import functrax.numpy as jnp
 from functrax import lax
 from functrax.core.arrays.array import from_numpy
+from functrax.core.arrays.operators import Array
 from functrax.core.errors.typed import ArgumentError
 from functrax.core.index.expr import Dim
 from functrax.core.index.map import IndexMap
@@ -26,6 +28,7 @@ from functrax.core.records import record
 from functrax.core.tracing.primitive import Value, like
 from functrax.core.types import dtypes
 from functrax.numpy.promote import result
+from functrax.typing import ArrayLike
 
 #: Windows as sums of cosines.
 _COSINES = {
@@ -95,8 +98,8 @@ class _Frames:
 
 
 def detrend(
-    data: Any, axis: int = -1, type: str = "linear", bp: Any = 0, overwrite_data: None = None
-) -> Value:
+    data: ArrayLike, axis: int = -1, type: str = "linear", bp: Any = 0, overwrite_data: None = None
+) -> Array:
     """Take the mean, or the line of least squares, off an array.
 
     Args:
@@ -162,18 +165,18 @@ def _floats(x: Any) -> Value:
 
 
 def stft(
-    x: Any,
-    fs: Any = 1.0,
-    window: Any = "hann",
+    x: ArrayLike,
+    fs: ArrayLike = 1.0,
+    window: str | float | tuple[Any, ...] | ArrayLike = "hann",
     nperseg: int | None = 256,
     noverlap: int | None = None,
     nfft: int | None = None,
-    detrend: Any = False,
+    detrend: str | bool | Callable[[Any], Any] = False,
     return_onesided: bool = True,
     boundary: str | None = "zeros",
     padded: bool = True,
     axis: int = -1,
-) -> tuple[Value, Value, Value]:
+) -> tuple[Array, Array, Array]:
     """The short-time Fourier transform.
 
     Args:
@@ -218,9 +221,9 @@ def stft(
 
 
 def istft(
-    Zxx: Any,
-    fs: Any = 1.0,
-    window: Any = "hann",
+    Zxx: ArrayLike,
+    fs: ArrayLike = 1.0,
+    window: str | float | tuple[Any, ...] | ArrayLike = "hann",
     nperseg: int | None = None,
     noverlap: int | None = None,
     nfft: int | None = None,
@@ -228,7 +231,7 @@ def istft(
     boundary: bool = True,
     time_axis: int = -1,
     freq_axis: int = -2,
-) -> tuple[Value, Value]:
+) -> tuple[Array, Array]:
     """The signal of a short-time Fourier transform, by weighted overlaps.
 
     Args:
@@ -268,19 +271,19 @@ def istft(
 
 
 def csd(
-    x: Any,
-    y: Any,
-    fs: Any = 1.0,
-    window: Any = "hann",
+    x: ArrayLike,
+    y: ArrayLike | None,
+    fs: ArrayLike = 1.0,
+    window: str | float | tuple[Any, ...] | ArrayLike = "hann",
     nperseg: int | None = None,
     noverlap: int | None = None,
     nfft: int | None = None,
-    detrend: Any = "constant",
+    detrend: str | bool | Callable[[Any], Any] = "constant",
     return_onesided: bool = True,
     scaling: str = "density",
     axis: int = -1,
     average: str = "mean",
-) -> tuple[Value, Value]:
+) -> tuple[Array, Array]:
     """The cross spectral density of two signals of one shape, by Welch's method.
 
     Args:
@@ -345,18 +348,18 @@ def _averaged(power: Value, average: str) -> Value:
 
 
 def welch(
-    x: Any,
-    fs: Any = 1.0,
-    window: Any = "hann",
+    x: ArrayLike,
+    fs: ArrayLike = 1.0,
+    window: str | float | tuple[Any, ...] | ArrayLike = "hann",
     nperseg: int | None = None,
     noverlap: int | None = None,
     nfft: int | None = None,
-    detrend: Any = "constant",
+    detrend: str | bool | Callable[[Any], Any] = "constant",
     return_onesided: bool = True,
     scaling: str = "density",
     axis: int = -1,
     average: str = "mean",
-) -> tuple[Value, Value]:
+) -> tuple[Array, Array]:
     """The power spectral density of a signal, by Welch's method; see :func:`csd`.
 
     >>> import functrax, functrax.numpy as jnp

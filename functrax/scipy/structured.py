@@ -7,9 +7,11 @@ Start at :func:`toeplitz`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import functrax.numpy as jnp
+from functrax.core.arrays.operators import Array
 from functrax.core.errors.typed import ArgumentError, ShapeError
 from functrax.core.index.expr import Dim
 from functrax.core.index.map import IndexMap
@@ -19,6 +21,7 @@ from functrax.core.tracing.primitive import Value, like
 from functrax.numpy import linalg as la
 from functrax.numpy.axes import integer
 from functrax.numpy.promote import promote_dtypes, promoting, result, to_array
+from functrax.typing import ArrayLike
 
 __all__ = [
     "circulant",
@@ -55,7 +58,7 @@ def _joined(c: Value, r: Value) -> Value:
     return jnp.concatenate(_batches(c, r), axis=-1)
 
 
-def toeplitz(c: Any, r: Any = None) -> Value:
+def toeplitz(c: ArrayLike, r: ArrayLike | None = None) -> Array:
     """The matrix of constant diagonals that has ``c`` as first column and ``r`` as first row.
 
     Args:
@@ -78,7 +81,7 @@ def toeplitz(c: Any, r: Any = None) -> Value:
     return _chosen(values, jnp.arange(m)[:, None] - jnp.arange(n)[None] + max(n - 1, 0))
 
 
-def hankel(c: Any, r: Any = None) -> Value:
+def hankel(c: ArrayLike, r: ArrayLike | None = None) -> Array:
     """The matrix of constant antidiagonals that has ``c`` as first column and ``r`` as last row.
 
     Args:
@@ -95,7 +98,7 @@ def hankel(c: Any, r: Any = None) -> Value:
     return _chosen(values, jnp.arange(m)[:, None] + jnp.arange(n)[None])
 
 
-def circulant(c: Any) -> Value:
+def circulant(c: ArrayLike) -> Array:
     """The matrix ``[..., n, n]`` whose columns are ``c``, ``[..., n]``, turned by 0, 1, 2, ...
 
     >>> import functrax, functrax.numpy as jnp
@@ -109,7 +112,7 @@ def circulant(c: Any) -> Value:
     return _chosen(column, (places[:, None] - places[None]) % max(column.shape[-1], 1))
 
 
-def companion(a: Any) -> Value:
+def companion(a: ArrayLike) -> Array:
     """The matrix ``[..., n, n]`` whose eigenvalues are the roots of a polynomial.
 
     Args:
@@ -131,7 +134,7 @@ def companion(a: Any) -> Value:
     return jnp.concatenate([row[..., None, :], below], axis=-2)
 
 
-def convolution_matrix(a: Any, n: int, mode: str = "full") -> Value:
+def convolution_matrix(a: ArrayLike, n: int, mode: str = "full") -> Array:
     """The matrix that makes of a vector of ``n`` elements its convolution with ``a``.
 
     Args:
@@ -178,7 +181,7 @@ def convolution_matrix(a: Any, n: int, mode: str = "full") -> Value:
     return result(reindex.bind(x, map=diagonals, fill=like(x, 0)))
 
 
-def leslie(f: Any, s: Any) -> Value:
+def leslie(f: ArrayLike, s: Sequence[int] | None) -> Array:
     """The matrix that makes of a population's numbers by age those after one step of time.
 
     Args:
@@ -206,13 +209,13 @@ def leslie(f: Any, s: Any) -> Value:
     return jnp.concatenate([births[..., None, :], below], -2)
 
 
-def fiedler(a: Any) -> Value:
+def fiedler(a: ArrayLike) -> Array:
     """The symmetric matrix ``[..., n, n]`` of ``|a[i] - a[j]|``, of ``a`` ``[..., n]``."""
     x = _vector("fiedler", a)
     return jnp.abs(x[..., :, None] - x[..., None, :])
 
 
-def fiedler_companion(a: Any) -> Value:
+def fiedler_companion(a: ArrayLike) -> Array:
     """A matrix of five diagonals whose eigenvalues are the roots of a polynomial.
 
     M. Fiedler, "A note on companion matrices", 2003.
@@ -247,13 +250,13 @@ def fiedler_companion(a: Any) -> Value:
 
 @promoting
 def polar(
-    a: Any,
+    a: ArrayLike,
     side: str = "right",
     *,
     method: str = "qdwh",
     eps: float | None = None,
     max_iterations: int | None = None,
-) -> tuple[Value, Value]:
+) -> tuple[Array, Array]:
     """A matrix as the product of one of orthonormal columns or rows, and a Hermitian one.
 
     Args:

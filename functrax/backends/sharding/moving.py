@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 from functrax.backends.device import Device, another_copy, made_on_default
 from functrax.backends.sharding.layouts import Format, Layout, check_row_major
@@ -18,6 +18,8 @@ from functrax.core.arrays.array import ConcreteArray
 from functrax.core.errors.typed import ArgumentError, ShardingError
 from functrax.core.pytree.operations import tree_flatten, tree_unflatten
 from functrax.core.tracing.inputs import as_value
+
+T = TypeVar("T")
 
 
 def moved(x: Any, device: Any, src: Any, donate: Any, may_alias: Any) -> Any:
@@ -103,7 +105,7 @@ def reshard(xs: Any, out_shardings: Any) -> Any:
     return _on_shardings(xs, out_shardings, "reshard", "out_shardings")
 
 
-def with_sharding_constraint(x: Any, shardings: Any) -> Any:
+def with_sharding_constraint(x: T, shardings: Any) -> T:
     """The arrays of a pytree on the shardings that a program asks for.
 
     Under ``jit`` and other transformations it is the identity, for there is one device; the
@@ -126,7 +128,7 @@ def with_sharding_constraint(x: Any, shardings: Any) -> Any:
     >>> functrax.jit(lambda x: with_sharding_constraint(x * 2, sharding))(jnp.arange(3))
     Array([0, 2, 4], dtype=int32)
     """
-    return _on_shardings(x, shardings, "with_sharding_constraint", "shardings")
+    return _on_shardings(x, shardings, "with_sharding_constraint", "shardings")  # type: ignore[no-any-return]
 
 
 def on_sharding(x: Any, out_sharding: Any, name: str) -> Any:

@@ -18,7 +18,7 @@ def _placed(result: Any, where: Any, name: str) -> Any:
     return on_sharding(result, where, name)
 
 
-_KEYWORD = ExtraKeyword("out_sharding", _placed)
+_KEYWORD = ExtraKeyword("out_sharding", _placed, "Sharding | PartitionSpec | None")
 
 
 def with_out_sharding(function: F) -> F:

@@ -97,15 +97,21 @@ class ExtraKeyword:
     Args:
       name: the keyword; None is its default and leaves the result as it is.
       rule: takes the result, the value that was given, and the function's name.
+      annotation: its type, for those who read the signature.
     """
 
-    def __init__(self, name: str, rule: Callable[[Any, Any, str], Any]) -> None:
-        self.name, self.rule = name, rule
+    def __init__(self, name: str, rule: Callable[[Any, Any, str], Any], annotation: str) -> None:
+        self.name, self.rule, self.annotation = name, rule, annotation
 
     def of(self, function: F) -> F:
         """A function written in Python, which takes the keyword from now on where it is public."""
         signature = inspect.signature(function)
-        parameter = inspect.Parameter(self.name, inspect.Parameter.KEYWORD_ONLY, default=None)
+        parameter = inspect.Parameter(
+            self.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=None,
+            annotation=self.annotation,
+        )
         parameters = [*signature.parameters.values(), parameter]
         vars(function)["__signature__"] = signature.replace(parameters=parameters)
         vars(function)["_extra_keyword"] = self

@@ -14,7 +14,7 @@ Start at :func:`as_dtype` and :func:`canonicalize_dtype`.
 
 from __future__ import annotations
 
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
 import ml_dtypes
 import numpy as np
@@ -104,6 +104,18 @@ _iinfo: Final[Any] = ml_dtypes.iinfo
 
 # Specs seen before, except Python's own types, whose width depends on the x64 switch.
 _known: dict[Any, DType] = {}
+
+
+class SupportsDType(Protocol):
+    """Something that has a dtype."""
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The dtype."""
+
+
+#: What names a dtype: a string, a scalar type, a dtype, something with one.
+DTypeLike: TypeAlias = str | type[Any] | np.dtype | SupportsDType
 
 
 def as_dtype(spec: Any) -> DType:
@@ -336,7 +348,7 @@ def _own_dtype(x: Any) -> DType:
     return as_dtype(own if isinstance(own, np.dtype) else x)
 
 
-def finfo(dtype: Any) -> Any:
+def finfo(dtype: DTypeLike) -> np.finfo[Any]:
     """Limits of a floating point dtype (of its parts, for a complex one), as ``np.finfo``.
 
     Args:
@@ -359,10 +371,10 @@ def finfo(dtype: Any) -> Any:
             got=exact.name,
             fix="iinfo, for integers",
         )
-    return _finfo(real_dtype(exact))
+    return _finfo(real_dtype(exact))  # type: ignore[no-any-return]
 
 
-def iinfo(dtype: Any) -> Any:
+def iinfo(dtype: DTypeLike) -> np.iinfo[Any]:
     """Limits of an integer dtype, as ``np.iinfo``.
 
     Args:

@@ -23,7 +23,7 @@ from typing import Any, Final, TypeAlias
 from functrax.core.errors.typed import ArgumentError, DTypeError, FunctraxError
 from functrax.core.options.config import state
 from functrax.core.types import dtypes
-from functrax.core.types.dtypes import DType
+from functrax.core.types.dtypes import DType, DTypeLike
 
 # A node of the lattice: a dtype, or the Python type that stands for a weak type.
 Node: TypeAlias = "DType | type"
@@ -196,7 +196,7 @@ def _strong(node: Node) -> DType:
     return dtypes.as_dtype(node) if isinstance(node, type) else node
 
 
-def promote_types(a: Any, b: Any) -> DType:
+def promote_types(a: DTypeLike, b: DTypeLike) -> DType:
     """The dtype in which dtypes ``a`` and ``b`` meet.
 
     Args:
@@ -243,7 +243,7 @@ def _node_of(spec: Any) -> Node:
     return dtypes.as_dtype(spec)
 
 
-def result_type(*args: Any) -> DType:
+def result_type(*args: DTypeLike | complex) -> DType:
     """The dtype of an operation on ``args``: arrays, avals, Python scalars, dtypes, None.
 
     Python scalars and the types ``int``, ``float``, ``complex`` are weak; None is the default

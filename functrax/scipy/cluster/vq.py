@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import functrax.numpy as jnp
+from functrax.core.arrays.operators import Array
 from functrax.core.errors.typed import ShapeError
-from functrax.core.tracing.primitive import Value
+from functrax.typing import ArrayLike
 
 
-def vq(obs: Any, code_book: Any, check_finite: bool = True) -> tuple[Value, Value]:
+def vq(obs: ArrayLike, code_book: ArrayLike, check_finite: bool = True) -> tuple[Array, Array]:
     """The nearest code of each observation.
 
     Args:

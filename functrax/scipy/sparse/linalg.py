@@ -19,6 +19,7 @@ from functrax.core.errors.typed import ArgumentError, ShapeError
 from functrax.core.pytree.operations import tree_flatten, tree_leaves, tree_map
 from functrax.core.tracing.primitive import Value
 from functrax.scipy.linalg import solve_triangular
+from functrax.typing import ArrayLike
 
 Operator: TypeAlias = Callable[[Any], Any]
 #: ``(A, b, x0, M, maxiter, least) -> x``; ``least`` is the norm of a residual that is small enough.
@@ -26,14 +27,14 @@ Method: TypeAlias = Callable[[Operator, Any, Any, Operator, int, Any], Any]
 
 
 def cg(
-    A: Any,
+    A: Callable[[Any], Any] | ArrayLike,
     b: Any,
     x0: Any = None,
     *,
     tol: float = 1e-5,
     atol: float = 0.0,
     maxiter: int | None = None,
-    M: Any = None,
+    M: Callable[[Any], Any] | ArrayLike | None = None,
 ) -> tuple[Any, None]:
     """Solve ``A x = b`` for a Hermitian, positive definite ``A``, by conjugate gradients.
 
@@ -64,14 +65,14 @@ def cg(
 
 
 def bicgstab(
-    A: Any,
+    A: Callable[[Any], Any] | ArrayLike,
     b: Any,
     x0: Any = None,
     *,
     tol: float = 1e-5,
     atol: float = 0.0,
     maxiter: int | None = None,
-    M: Any = None,
+    M: Callable[[Any], Any] | ArrayLike | None = None,
 ) -> tuple[Any, None]:
     """Solve ``A x = b`` for any ``A``, by stabilised bi-conjugate gradients.
 
@@ -88,7 +89,7 @@ def bicgstab(
 
 
 def gmres(
-    A: Any,
+    A: Callable[[Any], Any] | ArrayLike,
     b: Any,
     x0: Any = None,
     *,
@@ -96,7 +97,7 @@ def gmres(
     atol: float = 0.0,
     restart: int = 20,
     maxiter: int | None = None,
-    M: Any = None,
+    M: Callable[[Any], Any] | ArrayLike | None = None,
     solve_method: str = "batched",
 ) -> tuple[Any, None]:
     """Solve ``A x = b`` for any ``A``, by the least residual in growing Krylov spaces.

@@ -7,11 +7,10 @@ and entropies, ``exponential_integrals`` what it says; sums of exponentials are 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from functrax import nn
 from functrax.core.boundaries.arguments import explain_all as _explain_all
-from functrax.core.tracing.primitive import Value
 from functrax.nn.normalization import logsumexp as logsumexp
 from functrax.numpy.trace_cached import record_all as _record_all
 from functrax.scipy.special.exponential_integrals import (
@@ -70,8 +69,12 @@ from functrax.scipy.special.probabilities import (
     xlogy as xlogy,
 )
 
+if TYPE_CHECKING:
+    from functrax.core.arrays.operators import Array
+    from functrax.typing import ArrayLike, Axes
 
-def softmax(x: Any, /, *, axis: Any = None) -> Value:
+
+def softmax(x: ArrayLike, /, *, axis: Axes = None) -> Array:
     """``exp(x)`` divided by its sum along axes; along all of them if None.
 
     >>> import functrax, functrax.numpy as jnp
@@ -81,7 +84,7 @@ def softmax(x: Any, /, *, axis: Any = None) -> Value:
     return nn.softmax(x, axis=axis)
 
 
-def log_softmax(x: Any, /, *, axis: Any = None) -> Value:
+def log_softmax(x: ArrayLike, /, *, axis: Axes = None) -> Array:
     """The logarithm of :func:`softmax`."""
     return nn.log_softmax(x, axis=axis)
 

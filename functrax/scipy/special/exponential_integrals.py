@@ -12,10 +12,12 @@ from typing import Any
 
 import functrax.numpy as jnp
 from functrax import lax
+from functrax.core.arrays.operators import Array
 from functrax.core.tracing.primitive import Value
 from functrax.numpy.promote import promoting
 from functrax.scipy.special.gammas import digamma, floats, gammaln, gammasgn
 from functrax.transforms.user_rules.custom_jvp import custom_jvp
+from functrax.typing import ArrayLike
 
 _EULER = 0.5772156649015329
 
@@ -37,7 +39,7 @@ def _power_series(x: Value, terms: int) -> Value:
     return x * _sum(jnp.ones_like(x), lambda k: x * k / ((k + 1) * (k + 1)), terms)
 
 
-def exp1(x: Any) -> Value:
+def exp1(x: ArrayLike) -> Array:
     """The exponential integral E1: of ``exp(-t) / t`` from ``x`` to infinity; NaN below 0.
 
     >>> import functrax, functrax.numpy as jnp
@@ -71,7 +73,7 @@ def _exp1_jvp(primals: Any, tangents: Any) -> tuple[Value, Value]:
     return _exp1(x), -jnp.exp(-x) / x * dx
 
 
-def expi(x: Any) -> Value:
+def expi(x: ArrayLike) -> Array:
     """The exponential integral Ei: of ``exp(t) / t`` from minus infinity to ``x``.
 
     >>> import functrax, functrax.numpy as jnp
@@ -101,7 +103,7 @@ def _expi_jvp(primals: Any, tangents: Any) -> tuple[Value, Value]:
     return _expi(x), jnp.exp(x) / x * dx
 
 
-def expn(n: Any, x: Any) -> Value:
+def expn(n: ArrayLike, x: ArrayLike) -> Array:
     """The generalised exponential integral: of ``exp(-x t) / t**n`` from 1 to infinity.
 
     Args:
@@ -163,7 +165,7 @@ def _expn_jvp(primals: Any, tangents: Any) -> tuple[Value, Value]:
     return _expn(n, x), jnp.where(n == 0, elementary, below) * dx
 
 
-def hyp1f1(a: Any, b: Any, x: Any) -> Value:
+def hyp1f1(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Array:
     """Kummer's confluent hypergeometric function ``1F1(a; b; x)``.
 
     >>> from functrax.scipy.special import hyp1f1
@@ -200,7 +202,7 @@ def _kummer(a: Value, b: Value, x: Value) -> Value:
     return found
 
 
-def hyp2f1(a: Any, b: Any, c: Any, x: Any) -> Value:
+def hyp2f1(a: ArrayLike, b: ArrayLike, c: ArrayLike, x: ArrayLike) -> Array:
     """Gauss's hypergeometric function ``2F1(a, b; c; x)`` of real numbers up to 1.
 
     Args:

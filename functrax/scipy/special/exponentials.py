@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal, overload
 
 import functrax.numpy as jnp
 from functrax import lax
+from functrax.core.arrays.operators import Array
 from functrax.core.errors.typed import ArgumentError, ShapeError
 from functrax.core.prims.matrices import check_matrix
 from functrax.core.tracing.primitive import Value
@@ -13,6 +14,7 @@ from functrax.numpy import linalg as la
 from functrax.numpy.factoring import matrices_of
 from functrax.numpy.promote import promoting
 from functrax.transforms.differentiation.derivatives import jvp
+from functrax.typing import ArrayLike
 
 __all__ = ["expm", "expm_frechet"]
 
@@ -27,7 +29,7 @@ _PADE_LIMIT = 5.371920351148152
 
 
 @promoting
-def expm(A: Any, *, upper_triangular: bool = False, max_squarings: int = 16) -> Value:
+def expm(A: ArrayLike, *, upper_triangular: bool = False, max_squarings: int = 16) -> Array:
     """The matrix exponential, by scaling and squaring a Padé approximant.
 
     N. J. Higham, "The scaling and squaring method for the matrix exponential revisited", 2005.
@@ -72,7 +74,21 @@ def _pade(x: Value) -> Value:
     return la.solve(even - odd, even + odd)
 
 
-def expm_frechet(A: Any, E: Any, *, method: str | None = None, compute_expm: bool = True) -> Any:
+@overload
+def expm_frechet(
+    A: ArrayLike, E: ArrayLike, *, method: str | None = ..., compute_expm: Literal[True] = ...
+) -> tuple[Array, Array]: ...
+@overload
+def expm_frechet(
+    A: ArrayLike, E: ArrayLike, *, method: str | None = ..., compute_expm: Literal[False]
+) -> Array: ...
+@overload
+def expm_frechet(
+    A: ArrayLike, E: ArrayLike, *, method: str | None = ..., compute_expm: bool = ...
+) -> Array | tuple[Array, Array]: ...
+def expm_frechet(
+    A: ArrayLike, E: ArrayLike, *, method: str | None = None, compute_expm: bool = True
+) -> Any:
     """The exponential of a matrix, and its derivative in a direction.
 
     Args:

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 import functrax.numpy as jnp
+from functrax.core.arrays.operators import Array
 from functrax.core.errors.typed import ArgumentError
 from functrax.core.prims.matrices import is_complex
 from functrax.core.tracing.primitive import Value
@@ -24,6 +25,7 @@ from functrax.core.types import dtypes
 from functrax.numpy.promote import promoting
 from functrax.scipy.special.gammas import floats
 from functrax.transforms.user_rules.custom_jvp import custom_jvp
+from functrax.typing import ArrayLike
 
 __all__ = ["dawsn", "erfcx", "fresnel", "wofz"]
 
@@ -66,7 +68,7 @@ def _scaled_erfc(turned: Value) -> Value:
 
 
 @promoting
-def wofz(z: Any) -> Value:
+def wofz(z: ArrayLike) -> Array:
     """Faddeeva's function ``exp(-z**2) erfc(-i z)``.
 
     Args:
@@ -105,7 +107,7 @@ def _wofz_jvp(primals: Any, tangents: Any) -> tuple[Value, Value]:
 
 
 @promoting
-def erfcx(x: Any) -> Value:
+def erfcx(x: ArrayLike) -> Array:
     """The scaled complementary error function ``exp(x**2) erfc(x)``, without overflow above 0.
 
     Args:
@@ -135,7 +137,7 @@ def _erfcx_jvp(primals: Any, tangents: Any) -> tuple[Value, Value]:
     return y, (2 * x * y - 2 / _ROOT_PI) * dx
 
 
-def dawsn(x: Any) -> Value:
+def dawsn(x: ArrayLike) -> Array:
     """Dawson's function, ``exp(-x**2)`` times the integral of ``exp(t**2)`` from 0 to ``x``.
 
     >>> from functrax.scipy.special import dawsn
@@ -175,7 +177,7 @@ def _dawsn_jvp(primals: Any, tangents: Any) -> tuple[Value, Value]:
     return y, (1 - 2 * x * y) * dx
 
 
-def fresnel(x: Any) -> tuple[Value, Value]:
+def fresnel(x: ArrayLike) -> tuple[Array, Array]:
     """The integrals of ``sin(pi t**2 / 2)`` and of ``cos(pi t**2 / 2)`` from 0 to ``x``.
 
     Args:

@@ -7,6 +7,7 @@ from fractions import Fraction
 from typing import Any
 
 import functrax.numpy as jnp
+from functrax.core.arrays.operators import Array
 from functrax.core.errors.typed import ArgumentError
 from functrax.core.prims import special as prims
 from functrax.core.prims.matrices import is_complex
@@ -17,6 +18,7 @@ from functrax.numpy.promote import inexact, promote_args, result
 from functrax.scipy.special.complex_gamma import complex_gamma, complex_loggamma
 from functrax.transforms.differentiation.derivatives import jvp
 from functrax.transforms.user_rules.custom_jvp import custom_jvp
+from functrax.typing import ArrayLike
 
 __all__ = [
     "bernoulli", "beta", "betainc", "betaln", "comb", "digamma", "factorial", "gamma", "gammainc",
@@ -29,13 +31,13 @@ gammainc = binary("gammainc", prims.igamma, "The regularized lower gamma functio
 gammaincc = binary("gammaincc", prims.igammac, "The regularized upper gamma function.", inexact)
 
 
-def floats(name: str, *xs: Any) -> list[Value]:
+def floats(name: str, *xs: Any) -> list[Array]:
     """Operands in one inexact dtype and one shape, as arrays."""
     arrays = [jnp.asarray(result(x)) for x in promote_args(name, *xs, kind=inexact)]
     return jnp.broadcast_arrays(*arrays) if len(arrays) > 1 else arrays
 
 
-def loggamma(x: Any) -> Value:
+def loggamma(x: ArrayLike) -> Array:
     """The logarithm of the gamma function; ``gammaln`` for real numbers.
 
     Of complex numbers it is the one that is real above 0, and has a cut along the negative ones.
@@ -48,7 +50,7 @@ def loggamma(x: Any) -> Value:
     return complex_loggamma(v) if is_complex(v) else gammaln(v)
 
 
-def gammasgn(x: Any) -> Value:
+def gammasgn(x: ArrayLike) -> Array:
     """The sign of the gamma function; NaN at its poles but 0, where it is that of the zero."""
     (v,) = floats("gammasgn", x)
     whole = jnp.floor(v)
@@ -57,7 +59,7 @@ def gammasgn(x: Any) -> Value:
     return jnp.where(pole, jnp.nan, jnp.where(negative, -1.0, 1.0)).astype(v.dtype)
 
 
-def gamma(x: Any) -> Value:
+def gamma(x: ArrayLike) -> Array:
     """The gamma function, which is ``(n - 1)!`` at whole numbers.
 
     >>> import functrax, functrax.numpy as jnp
@@ -70,7 +72,7 @@ def gamma(x: Any) -> Value:
     return gammasgn(v) * jnp.exp(gammaln(v))
 
 
-def factorial(n: Any, exact: bool = False) -> Value:
+def factorial(n: ArrayLike, exact: bool = False) -> Array:
     """``n!``, as a float; 0 for negative numbers.
 
     Raises:
@@ -84,7 +86,7 @@ def factorial(n: Any, exact: bool = False) -> Value:
     return jnp.where(v < 0, 0, jnp.exp(gammaln(jnp.where(v < 0, 0, v) + 1))).astype(v.dtype)
 
 
-def comb(N: Any, k: Any, *, repetition: bool = False) -> Value:
+def comb(N: ArrayLike, k: ArrayLike, *, repetition: bool = False) -> Array:
     """How many ways there are to take ``k`` things of ``N``, as a float.
 
     Args:
@@ -104,31 +106,31 @@ def comb(N: Any, k: Any, *, repetition: bool = False) -> Value:
     return jnp.where(inside, size, 0)
 
 
-def poch(z: Any, m: Any) -> Value:
+def poch(z: ArrayLike, m: ArrayLike) -> Array:
     """The rising factorial ``gamma(z + m) / gamma(z)``."""
     x, y = floats("poch", z, m)
     sign = gammasgn(x + y) * gammasgn(x)
     return jnp.where(y == 0, 1, sign * jnp.exp(gammaln(x + y) - gammaln(x)))
 
 
-def betaln(a: Any, b: Any) -> Value:
+def betaln(a: ArrayLike, b: ArrayLike) -> Array:
     """``log |beta(a, b)|``."""
     x, y = floats("betaln", a, b)
     return gammaln(x) + gammaln(y) - gammaln(x + y)
 
 
-def beta(a: Any, b: Any) -> Value:
+def beta(a: ArrayLike, b: ArrayLike) -> Array:
     """``gamma(a) gamma(b) / gamma(a + b)``."""
     x, y = floats("beta", a, b)
     return gammasgn(x) * gammasgn(y) * gammasgn(x + y) * jnp.exp(betaln(x, y))
 
 
-def betainc(a: Any, b: Any, x: Any) -> Value:
+def betainc(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Array:
     """The regularized incomplete beta function; differentiable by ``x`` only."""
     return result(prims.regularized_incomplete_beta(*floats("betainc", a, b, x)))
 
 
-def polygamma(n: Any, x: Any) -> Value:
+def polygamma(n: ArrayLike, x: ArrayLike) -> Array:
     """Derivative number ``n`` of :func:`digamma`; not differentiable by ``n``."""
     if type(n) is int and n > 0:
         (v,) = floats("polygamma", x)
@@ -138,7 +140,7 @@ def polygamma(n: Any, x: Any) -> Value:
     return jnp.where(m == 0, digamma(v), result(prims.polygamma(order, v)))
 
 
-def zeta(x: Any, q: Any = None) -> Value:
+def zeta(x: ArrayLike, q: ArrayLike | None = None) -> Array:
     """Hurwitz's zeta function, the sum of ``(k + q) ** -x``; Riemann's if ``q`` is None."""
     found: Value = _zeta(*floats("zeta", x, 1.0 if q is None else q))
     return found
@@ -180,7 +182,7 @@ def _zeta_sum(s: Value, q: Value) -> Value:
     return total
 
 
-def multigammaln(a: Any, d: int) -> Value:
+def multigammaln(a: ArrayLike, d: int) -> Array:
     """The logarithm of the multivariate gamma function of dimension ``d``."""
     (v,) = floats("multigammaln", a)
     size = integer("multigammaln", "d", d)
@@ -190,7 +192,7 @@ def multigammaln(a: Any, d: int) -> Value:
     return total
 
 
-def bernoulli(n: int) -> Value:
+def bernoulli(n: int) -> Array:
     """Bernoulli's numbers 0 to ``n``, that of 1 being -1/2; by exact fractions.
 
     >>> import functrax

@@ -9,6 +9,7 @@ import numpy as np
 
 import functrax.numpy as jnp
 from functrax import lax
+from functrax.core.arrays.operators import Array
 from functrax.core.errors.typed import ArgumentError
 from functrax.core.prims.matrices import is_complex
 from functrax.core.tracing.primitive import Value
@@ -16,12 +17,13 @@ from functrax.core.tracing.trace import Tracer
 from functrax.numpy.axes import integer
 from functrax.numpy.promote import promoting
 from functrax.scipy.special.gammas import floats
+from functrax.typing import ArrayLike
 
 __all__ = ["bessel_jn", "sph_harm_y"]
 
 
 @promoting
-def bessel_jn(z: Any, *, v: int, n_iter: int = 50) -> Value:
+def bessel_jn(z: ArrayLike, *, v: int, n_iter: int = 50) -> Array:
     """Bessel functions of the first kind of orders 0 to ``v``.
 
     Ratios of neighbouring orders are worked out downwards from order ``n_iter``, which is to be
@@ -66,8 +68,13 @@ def bessel_jn(z: Any, *, v: int, n_iter: int = 50) -> Value:
 
 
 def sph_harm_y(
-    n: Any, m: Any, theta: Any, phi: Any, diff_n: int | None = None, n_max: int | None = None
-) -> Value:
+    n: ArrayLike,
+    m: ArrayLike,
+    theta: ArrayLike,
+    phi: ArrayLike,
+    diff_n: int | None = None,
+    n_max: int | None = None,
+) -> Array:
     """Spherical harmonics, with the phase of Condon and Shortley.
 
     Args:

@@ -12,6 +12,7 @@ import numpy as np
 
 import functrax.numpy as jnp
 from functrax import lax
+from functrax.core.arrays.operators import Array
 from functrax.core.errors.typed import ArgumentError
 from functrax.core.prims.matrices import is_complex
 from functrax.core.tracing.primitive import Value
@@ -19,6 +20,7 @@ from functrax.numpy.promote import promoting
 from functrax.scipy.special.gammas import floats
 from functrax.scipy.special.probabilities import erf, ndtr
 from functrax.transforms.user_rules.custom_jvp import custom_jvp
+from functrax.typing import ArrayLike
 
 __all__ = ["owens_t", "sici", "spence"]
 
@@ -30,7 +32,7 @@ _BERNOULLI = (
 )  # fmt: skip
 
 
-def spence(x: Any) -> Value:
+def spence(x: ArrayLike) -> Array:
     """The dilogarithm of ``1 - x``: the integral of ``log(t) / (1 - t)`` from 1 to ``x``.
 
     NaN below 0.
@@ -76,7 +78,7 @@ def _spence_jvp(primals: Any, tangents: Any) -> tuple[Value, Value]:
     return _spence(x), jnp.where(near, series, jnp.log(away) / (1 - away)) * dx
 
 
-def owens_t(h: Any, a: Any) -> Value:
+def owens_t(h: ArrayLike, a: ArrayLike) -> Array:
     """Owen's T: how probable ``X > h`` and ``0 < Y < a X`` are for normal ``X`` and ``Y``.
 
     >>> from functrax.scipy.special import owens_t
@@ -121,7 +123,7 @@ def _owens_t_jvp(primals: Any, tangents: Any) -> tuple[Value, Value]:
     return _owens_t(h, a), by_h * dh + by_a * da
 
 
-def sici(x: Any) -> tuple[Value, Value]:
+def sici(x: ArrayLike) -> tuple[Array, Array]:
     """The sine and the cosine integral.
 
     Args:

@@ -5,25 +5,27 @@ Start at :func:`qr`.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal, overload
 
 import functrax.numpy as jnp
 from functrax import lax
+from functrax.core.arrays.operators import Array
 from functrax.core.errors.typed import ArgumentError, ShapeError
 from functrax.core.prims.matrices import check_matrix
 from functrax.numpy.factoring import matrices_of
+from functrax.typing import ArrayLike
 
 __all__ = ["hessenberg", "qr", "qr_multiply"]
 
 
 def qr(
-    a: Any,
+    a: ArrayLike,
     overwrite_a: bool = False,
     lwork: Any = None,
     mode: str = "full",
     pivoting: bool = False,
     check_finite: bool = True,
-) -> Any:
+) -> tuple[Array, ...]:
     """``a = Q R``, with orthonormal columns in ``Q`` and an upper triangle ``R``.
 
     Args:
@@ -47,14 +49,14 @@ def qr(
 
 
 def qr_multiply(
-    a: Any,
-    c: Any,
+    a: ArrayLike,
+    c: ArrayLike,
     mode: str = "right",
     pivoting: bool = False,
     conjugate: bool = False,
     overwrite_a: bool = False,
     overwrite_c: bool = False,
-) -> Any:
+) -> tuple[Array, ...]:
     """A product with the ``Q`` of :func:`qr` (``min(m, n)`` columns of it), which is not made.
 
     Args:
@@ -101,8 +103,20 @@ def qr_multiply(
     return (out, jnp.triu(packed)[..., :k, :], *order)
 
 
+@overload
 def hessenberg(
-    a: Any, *, calc_q: bool = False, overwrite_a: bool = False, check_finite: bool = True
+    a: ArrayLike, *, calc_q: Literal[False] = ..., overwrite_a: bool = ..., check_finite: bool = ...
+) -> Array: ...
+@overload
+def hessenberg(
+    a: ArrayLike, *, calc_q: Literal[True], overwrite_a: bool = ..., check_finite: bool = ...
+) -> tuple[Array, Array]: ...
+@overload
+def hessenberg(
+    a: ArrayLike, *, calc_q: bool = ..., overwrite_a: bool = ..., check_finite: bool = ...
+) -> Array | tuple[Array, Array]: ...
+def hessenberg(
+    a: ArrayLike, *, calc_q: bool = False, overwrite_a: bool = False, check_finite: bool = True
 ) -> Any:
     """``H`` with ``a = Q H Q^H`` and zeros below its first subdiagonal.
 

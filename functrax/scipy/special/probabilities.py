@@ -11,12 +11,14 @@ import math
 from typing import Any
 
 import functrax.numpy as jnp
+from functrax.core.arrays.operators import Array
 from functrax.core.errors.typed import DTypeError
 from functrax.core.prims import analytic, special as prims
 from functrax.core.tracing.primitive import Value
 from functrax.numpy.elementwise import unary
 from functrax.scipy.special.gammas import floats
 from functrax.transforms.user_rules.custom_jvp import custom_jvp
+from functrax.typing import ArrayLike
 
 __all__ = [
     "boxcox", "boxcox1p", "entr", "erf", "erfc", "erfinv", "expit", "i0", "i0e", "i1", "i1e",
@@ -33,19 +35,19 @@ i1e = unary("i1e", prims.bessel_i1e, "``exp(-|x|) i1(x)``.")
 _HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 
 
-def i0(x: Any) -> Value:
+def i0(x: ArrayLike) -> Array:
     """The modified Bessel function of the first kind and order 0."""
     (v,) = floats("i0", x)
     return jnp.i0(v)
 
 
-def i1(x: Any) -> Value:
+def i1(x: ArrayLike) -> Array:
     """The modified Bessel function of the first kind and order 1."""
     (v,) = floats("i1", x)
     return jnp.exp(v * jnp.sign(v)) * i1e(v)  # abs would have a derivative at 0
 
 
-def logit(x: Any) -> Value:
+def logit(x: ArrayLike) -> Array:
     """``log(x / (1 - x))``, the inverse of :func:`expit`."""
     (v,) = floats("logit", x)
     return jnp.log(v) - jnp.log1p(-v)
@@ -87,7 +89,7 @@ def _xlogx_jvp(primals: Any, tangents: Any) -> tuple[Value, Value]:
     return _xlogx(x), t * (jnp.log(x) + 1)
 
 
-def xlogy(x: Any, y: Any) -> Value:
+def xlogy(x: ArrayLike, y: ArrayLike) -> Array:
     """``x log(y)``, 0 where ``x`` is 0.
 
     >>> import functrax, functrax.numpy as jnp
@@ -98,19 +100,19 @@ def xlogy(x: Any, y: Any) -> Value:
     return out
 
 
-def xlog1py(x: Any, y: Any) -> Value:
+def xlog1py(x: ArrayLike, y: ArrayLike) -> Array:
     """``x log(1 + y)``, 0 where ``x`` is 0."""
     out: Value = _xlog1py(*floats("xlog1py", x, y))
     return out
 
 
-def entr(x: Any) -> Value:
+def entr(x: ArrayLike) -> Array:
     """``-x log(x)``; 0 at 0 and minus infinity below."""
     (v,) = floats("entr", x)
     return jnp.where(v < 0, -jnp.inf, -_xlogx(jnp.where(v < 0, 1, v))).astype(v.dtype)
 
 
-def rel_entr(p: Any, q: Any) -> Value:
+def rel_entr(p: ArrayLike, q: ArrayLike) -> Array:
     """``p log(p / q)``; 0 where ``p`` is 0 and ``q`` at least 0, infinite beyond the domain."""
     x, y = floats("rel_entr", p, q)
     both = (x > 0) & (y > 0)
@@ -119,19 +121,19 @@ def rel_entr(p: Any, q: Any) -> Value:
     return jnp.where(both, _xlogx(a) - _xlogy(a, b), jnp.where(nothing, 0, jnp.inf)).astype(x.dtype)
 
 
-def kl_div(p: Any, q: Any) -> Value:
+def kl_div(p: ArrayLike, q: ArrayLike) -> Array:
     """``p log(p / q) - p + q``: :func:`rel_entr` made convex."""
     x, y = floats("kl_div", p, q)
     return rel_entr(x, y) - x + y
 
 
-def boxcox(x: Any, lmbda: Any) -> Value:
+def boxcox(x: ArrayLike, lmbda: ArrayLike) -> Array:
     """``(x ** lmbda - 1) / lmbda``, which is ``log(x)`` at 0."""
     v, power = floats("boxcox", x, lmbda)
     return _boxcox(jnp.log(v), power)
 
 
-def boxcox1p(x: Any, lmbda: Any) -> Value:
+def boxcox1p(x: ArrayLike, lmbda: ArrayLike) -> Array:
     """:func:`boxcox` of ``1 + x``, precise for small ``x``."""
     v, power = floats("boxcox1p", x, lmbda)
     return _boxcox(jnp.log1p(v), power)
@@ -150,7 +152,7 @@ def _real(name: str, x: Any) -> Value:
     return v
 
 
-def ndtr(x: Any) -> Value:
+def ndtr(x: ArrayLike) -> Array:
     """The normal distribution function: the probability to be below ``x``.
 
     >>> import functrax, functrax.numpy as jnp
@@ -183,7 +185,7 @@ def _log_ndtr_jvp(series_order: int, primals: Any, tangents: Any) -> tuple[Value
     return out, t * jnp.exp(-0.5 * x * x - _HALF_LOG_2PI - out)
 
 
-def log_ndtr(x: Any, series_order: int = 3) -> Value:
+def log_ndtr(x: ArrayLike, series_order: int = 3) -> Array:
     """The logarithm of :func:`ndtr`, without underflow.
 
     Args:
@@ -248,7 +250,7 @@ def _ndtri_jvp(primals: Any, tangents: Any) -> tuple[Value, Value]:
     return x, t * jnp.exp(0.5 * x * x + _HALF_LOG_2PI)
 
 
-def ndtri(p: Any) -> Value:
+def ndtri(p: ArrayLike) -> Array:
     """The inverse of :func:`ndtr`; infinite at 0 and 1, NaN outside of them."""
     out: Value = _ndtri(_real("ndtri", p))
     return out

@@ -9,13 +9,12 @@ Array(1., dtype=float32, weak_type=True)
 
 from __future__ import annotations
 
-from typing import Any
-
 import functrax.numpy as jnp
-from functrax.core.tracing.primitive import Value
+from functrax.core.arrays.operators import Array
 from functrax.scipy.special import xlog1py, xlogy
 from functrax.scipy.special.gammas import floats
 from functrax.scipy.stats.families import discrete
+from functrax.typing import ArrayLike
 
 _family = discrete(
     "bernoulli",
@@ -27,7 +26,7 @@ _family = discrete(
 logpmf, pmf, cdf = _family.logpmf, _family.pmf, _family.cdf
 
 
-def ppf(q: Any, p: Any) -> Value:
+def ppf(q: ArrayLike, p: ArrayLike) -> Array:
     """The smallest number of which :func:`cdf` is at least ``q``; NaN unless ``0 <= q <= 1``."""
     probability, chance = floats("bernoulli.ppf", q, p)
     good = (probability >= 0) & (probability <= 1) & (chance >= 0) & (chance <= 1)

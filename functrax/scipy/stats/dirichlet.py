@@ -8,15 +8,14 @@ Array(1.5, dtype=float32)
 
 from __future__ import annotations
 
-from typing import Any
-
 import functrax.numpy as jnp
+from functrax.core.arrays.operators import Array
 from functrax.core.errors.typed import ShapeError
-from functrax.core.tracing.primitive import Value
 from functrax.scipy.special import gammaln, xlogy
+from functrax.typing import ArrayLike
 
 
-def logpdf(x: Any, alpha: Any) -> Value:
+def logpdf(x: ArrayLike, alpha: ArrayLike) -> Array:
     """The logarithm of the density.
 
     Args:
@@ -48,6 +47,6 @@ def logpdf(x: Any, alpha: Any) -> Value:
     return jnp.where(within, found, -jnp.inf).astype(dtype)
 
 
-def pdf(x: Any, alpha: Any) -> Value:
+def pdf(x: ArrayLike, alpha: ArrayLike) -> Array:
     """The density; see :func:`logpdf`."""
     return jnp.exp(logpdf(x, alpha))

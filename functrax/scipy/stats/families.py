@@ -18,6 +18,7 @@ from typing import Any, TypeAlias
 
 import functrax.numpy as jnp
 from functrax.backends.eager.cached_traces import with_long_recipe
+from functrax.core.arrays.operators import Array
 from functrax.core.tracing.primitive import Value
 from functrax.scipy.special.gammas import floats
 
@@ -44,7 +45,7 @@ def public(
     parameters: Sequence[str],
     defaults: Mapping[str, float],
     function: Callable[..., Value],
-) -> Callable[..., Value]:
+) -> Callable[..., Array]:
     """A function as users call it: by position or by name, of numbers and arrays."""
     kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
     signature = inspect.Signature(

@@ -8,16 +8,16 @@ Array(0.5, dtype=float32)
 
 from __future__ import annotations
 
-from typing import Any
-
 import functrax.numpy as jnp
+from functrax.core.arrays.operators import Array
 from functrax.core.tracing.primitive import Value
 from functrax.numpy.promote import promoting
 from functrax.scipy.special import gammaln, xlogy
 from functrax.scipy.special.gammas import floats
+from functrax.typing import ArrayLike
 
 
-def logpmf(x: Any, n: Any, p: Any) -> Value:
+def logpmf(x: ArrayLike, n: ArrayLike, p: ArrayLike) -> Array:
     """The logarithm of the probability of counts.
 
     Args:
@@ -40,6 +40,6 @@ def _logpmf(counts: Value, trials: Value, chances: Value) -> Value:
     return jnp.where(good, found, -jnp.inf).astype(counts.dtype)
 
 
-def pmf(x: Any, n: Any, p: Any) -> Value:
+def pmf(x: ArrayLike, n: ArrayLike, p: ArrayLike) -> Array:
     """The probability of counts; see :func:`logpmf`."""
     return jnp.exp(logpmf(x, n, p))

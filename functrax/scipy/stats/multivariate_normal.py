@@ -9,15 +9,16 @@ Array(0.1592, dtype=float32)
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import functrax.numpy as jnp
+from functrax.core.arrays.operators import Array
 from functrax.core.errors.typed import ArgumentError, ShapeError
 from functrax.core.tracing.primitive import Value
 from functrax.scipy.linalg import solve_triangular
+from functrax.typing import ArrayLike
 
 
-def logpdf(x: Any, mean: Any, cov: Any, allow_singular: None = None) -> Value:
+def logpdf(x: ArrayLike, mean: ArrayLike, cov: ArrayLike, allow_singular: None = None) -> Array:
     """The logarithm of the density.
 
     Args:
@@ -67,6 +68,6 @@ def _sizes(x: Value, mean: Value, cov: Value) -> ShapeError:
     )
 
 
-def pdf(x: Any, mean: Any, cov: Any) -> Value:
+def pdf(x: ArrayLike, mean: ArrayLike, cov: ArrayLike) -> Array:
     """The density; see :func:`logpdf`."""
     return jnp.exp(logpdf(x, mean, cov))

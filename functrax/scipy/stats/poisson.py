@@ -8,15 +8,16 @@ Array(0.224, dtype=float32)
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import functrax.numpy as jnp
 from functrax import lax
+from functrax.core.arrays.operators import Array
 from functrax.core.tracing.primitive import Value
 from functrax.numpy.promote import promoting
 from functrax.scipy.special import gammaincc, gammaln, xlogy
 from functrax.scipy.special.gammas import floats
 from functrax.scipy.stats.families import discrete
+from functrax.typing import ArrayLike
 
 _family = discrete(
     "poisson",
@@ -30,7 +31,7 @@ logpmf, pmf, cdf = _family.logpmf, _family.pmf, _family.cdf
 _LARGE = 80.0
 
 
-def entropy(mu: Any, loc: Any = 0) -> Value:
+def entropy(mu: ArrayLike, loc: ArrayLike = 0) -> Array:
     """The entropy, in nats.
 
     Args:

@@ -10,11 +10,13 @@ from typing import Any, NamedTuple
 
 import functrax.numpy as jnp
 from functrax import lax
+from functrax.core.arrays.operators import Array
 from functrax.core.boundaries.arguments import explain_all as _explain_all
 from functrax.core.errors.typed import ArgumentError, UnavailableError
 from functrax.core.tracing.primitive import Value
 from functrax.numpy.promote import promoting
 from functrax.transforms.mapping.vmap import vmap
+from functrax.typing import ArrayLike
 
 __all__ = ["ModeResult", "mode", "rankdata", "sem"]
 
@@ -38,7 +40,7 @@ def _check_policy(name: str, nan_policy: str) -> None:
 
 
 def mode(
-    a: Any, axis: int | None = 0, nan_policy: str = "propagate", keepdims: bool = False
+    a: ArrayLike, axis: int | None = 0, nan_policy: str = "propagate", keepdims: bool = False
 ) -> ModeResult:
     """The most frequent value along an axis, the smallest of them if there are several.
 
@@ -78,8 +80,8 @@ def mode(
 
 
 def rankdata(
-    a: Any, method: str = "average", *, axis: int | None = None, nan_policy: str = "propagate"
-) -> Value:
+    a: ArrayLike, method: str = "average", *, axis: int | None = None, nan_policy: str = "propagate"
+) -> Array:
     """The rank of each element, from 1.
 
     Args:
@@ -137,13 +139,13 @@ def _known_ranks(x: Value, method: str) -> Value:
 
 
 def sem(
-    a: Any,
+    a: ArrayLike,
     axis: int | None = 0,
     ddof: int = 1,
     nan_policy: str = "propagate",
     *,
     keepdims: bool = False,
-) -> Value:
+) -> Array:
     """The standard error of the mean: the standard deviation divided by ``sqrt(n)``.
 
     Args:

@@ -9,7 +9,7 @@ paddings alone, so every transformation applies.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from functrax.core.errors.typed import ArgumentError, AxisError, PyTreeError, ShapeError
 from functrax.core.prims.identity import optimization_barrier
@@ -25,10 +25,12 @@ Combine = Callable[[Sequence[Value], Sequence[Value]], list[Value]]
 #: which would be computed from two of the next level, and so on.
 STORED = 8
 
+T = TypeVar("T")
+
 
 def associative_scan(
-    fn: Callable[[Any, Any], Any], elems: Any, reverse: bool = False, axis: int = 0
-) -> Any:
+    fn: Callable[[Any, Any], Any], elems: T, reverse: bool = False, axis: int = 0
+) -> T:
     """All prefixes ``e0, fn(e0, e1), fn(fn(e0, e1), e2), ...`` of a sequence along an axis.
 
     Args:
@@ -82,7 +84,7 @@ def associative_scan(
     outs = _prefixes(combine, values, axes)
     if reverse:
         outs = [rev.bind(x, axes=(a,)) for x, a in zip(outs, axes, strict=True)]
-    return tree_unflatten(tree, map(concrete, outs))
+    return tree_unflatten(tree, map(concrete, outs))  # type: ignore[no-any-return]
 
 
 def _axis_of(x: Value, axis: int) -> int:

@@ -6,7 +6,7 @@ Here pytrees are flattened, and what the branches return is brought to one type 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar, overload
 
 from functrax.core.errors.typed import ArgumentError, DTypeError, PyTreeError
 from functrax.core.options.config import state as options
@@ -29,6 +29,9 @@ from functrax.core.types import dtypes
 from functrax.core.types.aval import ShapedArray
 from functrax.transforms.arguments.flat import FlatFunction, check_callable, flatten_fixing, name_of
 from functrax.transforms.control.cond import cond_p, with_all_consts
+from functrax.typing import ArrayLike
+
+T = TypeVar("T")
 
 
 class _NoOperand:
@@ -54,6 +57,23 @@ def _operands(name: str, operands: tuple[Any, ...], operand: Any) -> tuple[Any, 
     return (operand,)
 
 
+@overload
+def cond(
+    pred: ArrayLike,
+    true_fun: Callable[..., T],
+    false_fun: Callable[..., T],
+    *operands: Any,
+    operand: Any = ...,
+) -> T: ...
+@overload
+def cond(
+    pred: ArrayLike,
+    true_operand: Any,
+    true_fun: Callable[[Any], T],
+    false_operand: Any,
+    false_fun: Callable[[Any], T],
+    /,
+) -> T: ...
 def cond(
     pred: Any, true_fun: Any, false_fun: Any, *operands: Any, operand: Any = _NO_OPERAND
 ) -> Any:
@@ -105,11 +125,11 @@ def cond(
 
 
 def switch(
-    index: Any,
-    branches: Sequence[Callable[..., Any]],
+    index: ArrayLike,
+    branches: Sequence[Callable[..., T]],
     *operands: Any,
     operand: Any = _NO_OPERAND,
-) -> Any:
+) -> T:
     """Call one of several functions, chosen by an integer when the program runs.
 
     Args:
@@ -150,7 +170,7 @@ def switch(
     value = clamp.bind(literal(0, dtypes.int32), value, last)
     if len(functions) == 1:
         return functions[0](*operands)
-    return _choose("switch", value, functions, operands)
+    return _choose("switch", value, functions, operands)  # type: ignore[no-any-return]
 
 
 def _choose(

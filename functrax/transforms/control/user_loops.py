@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from functrax.core.errors.typed import (
     ArgumentError,
@@ -45,17 +45,21 @@ from functrax.transforms.control.unroll import run_scan
 from functrax.transforms.control.while_backward import DEFAULT_ROWS
 from functrax.transforms.control.while_loop import while_p
 from functrax.transforms.mapping.vmap import vmap
+from functrax.typing import ArrayLike
+
+C = TypeVar("C")
+Y = TypeVar("Y")
 
 
 def scan(
-    f: Callable[..., Any],
+    f: Callable[[Any, Any], tuple[C, Y]],
     init: Any,
     xs: Any = None,
     length: int | None = None,
     reverse: bool = False,
     unroll: int | bool = 1,
     _split_transpose: bool = False,
-) -> tuple[Any, Any]:
+) -> tuple[C, Y]:
     """A loop over slices of arrays that carries values and stacks results.
 
     Args:
@@ -201,11 +205,11 @@ def _length(stacked: Sequence[Value], length: int | None) -> int:
 
 def while_loop(
     cond_fun: Callable[[Any], Any],
-    body_fun: Callable[[Any], Any],
+    body_fun: Callable[[Any], C],
     init_val: Any,
     *,
     checkpoints: int | None = None,
-) -> Any:
+) -> C:
     """Repeat a function while a condition holds.
 
     Reverse mode computes the carries again from a fixed number of saved ones; ``jax.grad`` refuses.
@@ -231,7 +235,7 @@ def while_loop(
     check_callable("while_loop", cond_fun)
     check_callable("while_loop", body_fun)
     body = LoopBody("while_loop", body_fun, init_val, leaf_paths(init_val))
-    return _while(cond_fun, body, _rows("while_loop", checkpoints))
+    return _while(cond_fun, body, _rows("while_loop", checkpoints))  # type: ignore[no-any-return]
 
 
 def _rows(loop: str, checkpoints: int | None) -> int:
@@ -292,14 +296,14 @@ def _while(cond_fun: Callable[[Any], Any], body: LoopBody, rows: int) -> Any:
 
 
 def fori_loop(
-    lower: Any,
-    upper: Any,
-    body_fun: Callable[[Any, Any], Any],
+    lower: ArrayLike,
+    upper: ArrayLike,
+    body_fun: Callable[[Any, Any], C],
     init_val: Any,
     *,
     unroll: int | bool | None = None,
     checkpoints: int | None = None,
-) -> Any:
+) -> C:
     """Repeat ``val = body_fun(i, val)`` for ``i`` from ``lower`` to ``upper - 1``.
 
     Args:
@@ -341,8 +345,10 @@ def fori_loop(
         _check_no_unroll(unroll, first, stop, checkpoints)
         body = LoopBody("fori_loop", step, (first, init_val), paths)
         rows = _rows("fori_loop", checkpoints)
-        return _while(lambda carry: lt.bind(carry[0], stop), body, rows)[1]
-    span = upper - lower if symbolic else int(concrete(stop)) - int(concrete(first))
+        return _while(lambda carry: lt.bind(carry[0], stop), body, rows)[1]  # type: ignore[no-any-return]
+    span: Any = (
+        cast("Any", upper) - lower if symbolic else int(concrete(stop)) - int(concrete(first))
+    )
     steps = applied(max, span, 0)
     at_once = 1 if unroll is None else _steps_at_once(unroll, steps)
 
@@ -351,7 +357,7 @@ def fori_loop(
 
     step_of_scan.__name__ = name_of(body_fun)
     body = LoopBody("fori_loop", step_of_scan, (first, init_val), paths)
-    return _scan(body, None, [], steps, False, at_once)[0][1]
+    return _scan(body, None, [], steps, False, at_once)[0][1]  # type: ignore[no-any-return]
 
 
 def _bounds(lower: Any, upper: Any) -> tuple[Value, Value]:
@@ -400,7 +406,7 @@ def _check_no_unroll(
     )
 
 
-def map_(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> Any:
+def map_(f: Callable[[Any], Y], xs: Any, *, batch_size: int | None = None) -> Y:
     """Apply a function to every slice along the leading axis, one after the other.
 
     Args:
@@ -429,7 +435,7 @@ def map_(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> 
         )
     if batch_size is None:
         return scan(lambda carry, x: (carry, f(x)), (), xs)[1]
-    return _map_in_batches(f, xs, batch_size) if batch_size else vmap(f)(xs)
+    return _map_in_batches(f, xs, batch_size) if batch_size else vmap(f)(xs)  # type: ignore[no-any-return]
 
 
 def _map_in_batches(f: Callable[[Any], Any], xs: Any, batch_size: int) -> Any:

@@ -5,9 +5,10 @@ Start at :func:`psum`; the primitives are in ``collectives``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Hashable, Iterable, Sequence
+from typing import Any, TypeVar, cast
 
+from functrax.core.arrays.operators import Array
 from functrax.core.errors.typed import ArgumentError
 from functrax.core.prims.convert import convert_element_type
 from functrax.core.prims.reindex import reshape, transpose_
@@ -27,6 +28,8 @@ from functrax.transforms.operations.collectives import (
     psum_p,
     pvary_p,
 )
+
+T = TypeVar("T")
 
 
 def _names(axis_name: Any) -> tuple[AxisName, ...]:
@@ -58,7 +61,9 @@ def _no_groups(name: str, groups: Any) -> None:
         )
 
 
-def psum(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
+def psum(
+    x: T, axis_name: Hashable, *, axis_index_groups: Sequence[Sequence[int]] | None = None
+) -> T:
     """The sum over a named axis.
 
     Args:
@@ -81,11 +86,13 @@ def psum(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
         count = 1
         for name in _names(axis_name):
             count *= size_of_axis(name)
-        return x * count
-    return _over(psum_p, x, axis_name)
+        return cast("T", x * count)
+    return _over(psum_p, x, axis_name)  # type: ignore[no-any-return]
 
 
-def pmean(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
+def pmean(
+    x: T, axis_name: Hashable, *, axis_index_groups: Sequence[Sequence[int]] | None = None
+) -> T:
     """The mean over a named axis; see :func:`psum`.
 
     Args:
@@ -107,10 +114,12 @@ def pmean(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
     """
     _no_groups("pmean", axis_index_groups)
     count = psum(1, axis_name)
-    return tree_map(lambda total: total / count, psum(x, axis_name))
+    return tree_map(lambda total: total / count, psum(x, axis_name))  # type: ignore[no-any-return]
 
 
-def pmax(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
+def pmax(
+    x: T, axis_name: Hashable, *, axis_index_groups: Sequence[Sequence[int]] | None = None
+) -> T:
     """The largest value over a named axis; see :func:`psum`.
 
     Args:
@@ -131,10 +140,12 @@ def pmax(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
     Array([2, 2, 2], dtype=int32)
     """
     _no_groups("pmax", axis_index_groups)
-    return _over(pmax_p, x, axis_name)
+    return _over(pmax_p, x, axis_name)  # type: ignore[no-any-return]
 
 
-def pmin(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
+def pmin(
+    x: T, axis_name: Hashable, *, axis_index_groups: Sequence[Sequence[int]] | None = None
+) -> T:
     """The smallest value over a named axis; see :func:`psum`.
 
     Args:
@@ -155,10 +166,10 @@ def pmin(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
     Array([0, 0, 0], dtype=int32)
     """
     _no_groups("pmin", axis_index_groups)
-    return _over(pmin_p, x, axis_name)
+    return _over(pmin_p, x, axis_name)  # type: ignore[no-any-return]
 
 
-def axis_index(axis_name: Any) -> Value:
+def axis_index(axis_name: Hashable) -> Array:
     """The number of the element along a named axis, int32; row-major for a tuple of names.
 
     Args:
@@ -180,10 +191,10 @@ def axis_index(axis_name: Any) -> Value:
         size = size_of_axis(name)
         own = axis_index_p.bind(axis_name=name)
         index = own if index is None else index * size + own
-    return index
+    return index  # type: ignore[no-any-return]
 
 
-def axis_size(axis_name: Any) -> int:
+def axis_size(axis_name: Hashable) -> int:
     """The size of a named axis, a Python int.
 
     Args:
@@ -208,9 +219,9 @@ def axis_size(axis_name: Any) -> int:
 
 def all_gather(
     x: Any,
-    axis_name: Any,
+    axis_name: Hashable,
     *,
-    axis_index_groups: Any = None,
+    axis_index_groups: Sequence[Sequence[int]] | None = None,
     axis: int = 0,
     tiled: bool = False,
 ) -> Any:
@@ -260,7 +271,7 @@ def all_gather(
     return tree_map(gather_leaf, x)
 
 
-def ppermute(x: Any, axis_name: Any, perm: Iterable[tuple[int, int]]) -> Any:
+def ppermute(x: T, axis_name: Hashable, perm: Iterable[tuple[int, int]]) -> T:
     """Send each element's value to another element of a named axis.
 
     Args:
@@ -290,7 +301,7 @@ def ppermute(x: Any, axis_name: Any, perm: Iterable[tuple[int, int]]) -> Any:
             got=f"{pairs} over an axis of size {size}",
             fix=f"pairs (source, destination) of numbers from 0 to {size - 1}",
         )
-    return tree_map(
+    return tree_map(  # type: ignore[no-any-return]
         lambda leaf: ppermute_p.bind(
             as_value(leaf, "an argument of ppermute"), axis_name=axis_name, perm=pairs
         ),
@@ -298,7 +309,7 @@ def ppermute(x: Any, axis_name: Any, perm: Iterable[tuple[int, int]]) -> Any:
     )
 
 
-def pcast(x: Any, axis_name: Any, *, to: str) -> Any:
+def pcast(x: T, axis_name: Hashable, *, to: str) -> T:
     """A value that is the same along a named axis, as one that may differ along it.
 
     Inside ``functrax.shard_map`` it makes kinds of values agree; the values stay as they are.
@@ -324,4 +335,4 @@ def pcast(x: Any, axis_name: Any, *, to: str) -> Any:
     """
     if to != "varying":
         raise ArgumentError("pcast: unknown kind of value", got=f"to={to!r}", fix='to="varying"')
-    return _over(pvary_p, x, axis_name)
+    return _over(pvary_p, x, axis_name)  # type: ignore[no-any-return]

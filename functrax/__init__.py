@@ -110,7 +110,6 @@ from functrax.transforms.arguments.inspect_types import (
 from functrax.transforms.differentiation.derivatives import (
     grad as grad,
     jvp as jvp,
-    linear_transpose as linear_transpose,
     linearize as linearize,
     value_and_grad as value_and_grad,
     vjp as vjp,
@@ -225,6 +224,9 @@ if TYPE_CHECKING:
         jacobian as jacobian,
         jacrev as jacrev,
     )
+    from functrax.transforms.differentiation.linear_transpose import (
+        linear_transpose as linear_transpose,
+    )
     from functrax.transforms.operations.callbacks import pure_callback as pure_callback
     from functrax.transforms.sharded.pmap import pmap as pmap
     from functrax.transforms.sharded.shard_map import shard_map as shard_map, smap as smap
@@ -285,6 +287,7 @@ else:
                     "functrax.transforms.differentiation.checkpoint": (
                         "checkpoint checkpoint_policies remat"
                     ),
+                    "functrax.transforms.differentiation.linear_transpose": "linear_transpose",
                     "functrax.transforms.user_rules.custom_gradient": (
                         "closure_convert custom_gradient"
                     ),

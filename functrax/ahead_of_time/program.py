@@ -78,7 +78,7 @@ def aot(
     ('f32[3]', 'f32[3]')
     """
     check_callable("aot", fun)
-    function: Jitted = fun if isinstance(fun, Jitted) else jit(fun)
+    function: Any = fun if isinstance(fun, Jitted) else jit(fun)
     traced = function.trace(*specs, **named_specs)
     shown = name_of(fun)
     values = [_constant(x, shown) for x in traced.traced.consts]

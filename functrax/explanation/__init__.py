@@ -39,8 +39,8 @@ def jitted(transform: str, fun: Callable[..., Any], options: dict[str, Any]) -> 
     """A function as one that ``jit`` made, with these options if it was not made by it before."""
     check_callable(transform, fun)
     if not isinstance(fun, Jitted):
-        made: Jitted = jit(fun, **options)
-        return made
+        made: Any = jit(fun, **options)
+        return made  # type: ignore[no-any-return]
     if options:
         raise ArgumentError(
             f"{transform}: {name_of(fun)} is jitted already, so it takes no options of jit",

@@ -37,6 +37,7 @@ from functrax.numpy.index_plan import CHECK, Bounds, gather_map, read_index
 from functrax.numpy.indexing import check_static, fill_literal, gather, mode_name
 from functrax.numpy.promote import SCALARS, broadcast_value, result, scalar_literal, to_array
 from functrax.transforms.control.user_loops import fori_loop
+from functrax.typing import ArrayLike
 
 __all__ = ["At", "AtIndex"]
 
@@ -85,11 +86,11 @@ class AtIndex:
         self,
         *,
         mode: Any = None,
-        fill_value: Any = None,
+        fill_value: ArrayLike | None = None,
         indices_are_sorted: bool = False,
         unique_indices: bool = False,
         wrap_negative_indices: bool = True,
-    ) -> Value:
+    ) -> Array:
         """``x[index]``, with a choice of what indices out of range give.
 
         Args:
@@ -115,7 +116,7 @@ class AtIndex:
         fill = fill_literal("at[].get", x.aval.dtype, fill_value) if fills else None
         return gather(x, entries, operands, fill)
 
-    def set(self, values: Any, **options: Any) -> Value:
+    def set(self, values: ArrayLike, **options: Any) -> Array:
         """``x[index] = values``; of several values for one element the last stays.
 
         Args:
@@ -130,26 +131,26 @@ class AtIndex:
         """
         return _update(self, "set", values, **options)
 
-    def add(self, values: Any, **options: Any) -> Value:
+    def add(self, values: ArrayLike, **options: Any) -> Array:
         """``x[index] += values``; values for one element add up."""
         return _update(self, "add", values, **options)
 
-    def subtract(self, values: Any, **options: Any) -> Value:
+    def subtract(self, values: ArrayLike, **options: Any) -> Array:
         """``x[index] -= values``."""
         taken = neg.bind(cast_update("at[].subtract", values, self.array.aval))
         return _update(self, "add", taken, **options)
 
-    def multiply(self, values: Any, **options: Any) -> Value:
+    def multiply(self, values: ArrayLike, **options: Any) -> Array:
         """``x[index] *= values``."""
         return _update(self, "mul", values, **options)
 
     mul = multiply
 
-    def divide(self, values: Any, **options: Any) -> Value:
+    def divide(self, values: ArrayLike, **options: Any) -> Array:
         """``x[index] /= values``; the result is of a floating dtype, as a division's is."""
         return self.array / self._factors(values, options)
 
-    def power(self, values: Any, **options: Any) -> Value:
+    def power(self, values: ArrayLike, **options: Any) -> Array:
         """``x[index] **= values``."""
         return self.array ** self._factors(values, options)
 
@@ -159,15 +160,15 @@ class AtIndex:
         ones = AtIndex(broadcast_in_dim.bind(one, shape=x.aval.shape, dims=()), self.index)
         return _update(ones, "mul", values, **options)
 
-    def min(self, values: Any, **options: Any) -> Value:
+    def min(self, values: ArrayLike, **options: Any) -> Array:
         """``x[index] = minimum(x[index], values)``."""
         return _update(self, "min", values, **options)
 
-    def max(self, values: Any, **options: Any) -> Value:
+    def max(self, values: ArrayLike, **options: Any) -> Array:
         """``x[index] = maximum(x[index], values)``."""
         return _update(self, "max", values, **options)
 
-    def apply(self, func: Callable[[Value], Any], **options: Any) -> Value:
+    def apply(self, func: Callable[[Array], Any], **options: Any) -> Array:
         """``x[index] = func(x[index])``; an element named k times has it applied k times.
 
         Args:

@@ -15,14 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from functrax.backends.device import (
-    Device,
-    another_copy,
-    bound_to,
-    device_on,
-    made_on_default,
-    put_on,
-)
+from functrax.backends.device import another_copy, bound_to, device_on, made_on_default, put_on
 from functrax.backends.places import known
 from functrax.backends.runtime.choice import Buffer
 from functrax.backends.sharding.placement import device_put
@@ -44,9 +37,8 @@ from functrax.numpy.promote import SCALARS, convert, result, scalar_literal, to_
 from functrax.typing import ArrayLike, DTypeLike
 
 if TYPE_CHECKING:
+    from functrax.backends.device import Device
     from functrax.backends.sharding.shardings import Sharding
-
-Shape = Any
 
 
 def array(
@@ -370,7 +362,7 @@ def _stack(items: Sequence[Any], dtype: DType) -> Value:
     return concatenate.bind(*(reshape.bind(x, shape=shape) for x in rows), axis=0)
 
 
-def checked_shape(name: str, shape: Shape) -> tuple[int, ...]:
+def checked_shape(name: str, shape: Any) -> tuple[int, ...]:
     """A shape as a tuple of non-negative integers.
 
     Raises:

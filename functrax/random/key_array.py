@@ -140,7 +140,7 @@ class KeyArray(Handle):
         from_front = [a + self.ndim if a < 0 else a for a in order]
         return type(self)(self.words.transpose(*from_front, self.ndim))
 
-    def reshape(self, *shape: Any) -> KeyArray:
+    def reshape(self, *shape: Any) -> KeyArray:  # type: ignore[override]
         """The same keys in another shape; one size may be -1."""
         given = shape[0] if len(shape) == 1 and isinstance(shape[0], Sequence) else shape
         sizes = [operator.index(n) for n in given]
@@ -148,11 +148,11 @@ class KeyArray(Handle):
         whole = [self.size // max(known, 1) if n == -1 else n for n in sizes]
         return type(self)(reshape.bind(self.words, shape=(*whole, self.implementation.size)))
 
-    def ravel(self) -> KeyArray:
+    def ravel(self) -> KeyArray:  # type: ignore[override]
         """All keys along one axis."""
         return self.reshape(-1)
 
-    flatten = ravel
+    flatten = ravel  # type: ignore[assignment]
 
     def squeeze(self, axis: Any = None) -> KeyArray:
         """Without axes of size 1; all of them, or those given."""
@@ -164,7 +164,7 @@ class KeyArray(Handle):
         """The keys with two axes exchanged."""
         return on_words(_METHODS.swapaxes, self, axis1, axis2)
 
-    def take(self, indices: Any, axis: int | None = None, **options: Any) -> Any:
+    def take(self, indices: Any, axis: int | None = None, **options: Any) -> Any:  # type: ignore[override]
         """The keys at some indices along an axis, or of all; as ``functrax.numpy.take``."""
         return on_words(_METHODS.take, self, indices, axis, **options)
 
@@ -173,11 +173,11 @@ class KeyArray(Handle):
         return on_words(_METHODS.repeat, self, repeats, axis, **options)
 
     @property
-    def at(self) -> KeysAt:
+    def at(self) -> KeysAt:  # type: ignore[override]
         """``keys.at[index].set(others)`` and ``keys.at[index].get()``."""
         return KeysAt(self)
 
-    def copy(self) -> KeyArray:
+    def copy(self) -> KeyArray:  # type: ignore[override]
         """The same keys: they are immutable."""
         return self
 

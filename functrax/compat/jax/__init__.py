@@ -18,7 +18,7 @@ from functrax.transforms.operations import callbacks
 
 def make_jaxpr(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Callable[..., Any]:
     """As ``functrax.make_jaxpr``; what it returns gives a program as JAX shows it."""
-    traced = inspect_types.make_jaxpr(fun, *args, **kwargs)
+    traced: Any = inspect_types.make_jaxpr(fun, *args, **kwargs)
 
     @wraps(traced)
     def shown(*given: Any, **named: Any) -> Any:

@@ -31,6 +31,7 @@ from functrax.core.options.config import Config, state as options
 
 F = TypeVar("F", bound="Callable[..., Any]")
 E = TypeVar("E", bound=BaseException)
+C = TypeVar("C", bound="type[Any]")
 
 NOTE: Final = "For simplicity, frames of functrax are left out; FUNCTRAX_TRACEBACK=full shows them"
 #: What functrax calls; what these raise for functrax is no mistake of the user's.
@@ -209,7 +210,7 @@ def _in_python(function: Callable[..., Any]) -> Any:
     return call
 
 
-def with_boundaries(cls: type[Any]) -> type[Any]:
+def with_boundaries(cls: C) -> C:
     """A class whose public and special methods are boundaries, but for those in ``_INSIDE``."""
     for name, member in list(vars(cls).items()):
         if not isinstance(member, FunctionType) or name in _INSIDE:

@@ -158,7 +158,8 @@ class BCSR(SparseOperators, JAXSparse):
         _no_other_axes("BCSR.from_scipy_sparse", n_batch, n_dense)
         rows = mat.tocsr()
         parts = (jnp.asarray(x).astype(index_dtype or "int32") for x in (rows.indices, rows.indptr))
-        return cls((jnp.asarray(rows.data), *parts), shape=rows.shape)
+        indices, pointers = parts
+        return cls((jnp.asarray(rows.data), indices, pointers), shape=rows.shape)
 
     def todense(self) -> Any:
         return self.to_bcoo().todense()

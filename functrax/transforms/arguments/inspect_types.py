@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from functrax.core.arrays.operators import Handle
 from functrax.core.boundaries.tracebacks import boundary
@@ -37,6 +37,9 @@ from functrax.transforms.arguments.types_of_arrays import (
     ShapeDtypeStruct as ShapeDtypeStruct,
     type_of as type_of,
 )
+
+if TYPE_CHECKING:
+    from functrax.transforms.arguments.function_types import P
 
 
 def flatten_types(tree: Any) -> tuple[list[Any], PyTreeDef]:
@@ -151,6 +154,21 @@ def input_names(
     return [top + keystr(path) for top, x in trees for path, _ in tree_flatten_with_path(x)[0]]
 
 
+@overload
+def make_jaxpr(
+    fun: Callable[P, Any],
+    static_argnums: int | Sequence[int] = ...,
+    axis_env: Sequence[tuple[Any, int]] | None = ...,
+    return_shape: Literal[False] = ...,
+) -> Callable[P, ClosedJaxpr]: ...
+@overload
+def make_jaxpr(
+    fun: Callable[P, Any],
+    static_argnums: int | Sequence[int] = ...,
+    axis_env: Sequence[tuple[Any, int]] | None = ...,
+    *,
+    return_shape: Literal[True],
+) -> Callable[P, tuple[ClosedJaxpr, Any]]: ...
 def make_jaxpr(
     fun: Callable[..., Any],
     static_argnums: int | Sequence[int] = (),

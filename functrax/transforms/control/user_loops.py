@@ -435,7 +435,7 @@ def map_(f: Callable[[Any], Y], xs: Any, *, batch_size: int | None = None) -> Y:
         )
     if batch_size is None:
         return scan(lambda carry, x: (carry, f(x)), (), xs)[1]
-    return _map_in_batches(f, xs, batch_size) if batch_size else vmap(f)(xs)  # type: ignore[no-any-return]
+    return _map_in_batches(f, xs, batch_size) if batch_size else vmap(f)(xs)
 
 
 def _map_in_batches(f: Callable[[Any], Any], xs: Any, batch_size: int) -> Any:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
 from functrax.core.errors.typed import ArgumentError, StaticArgumentError
 from functrax.core.ir.jaxpr import Eqn, all_eqns, subjaxprs
@@ -24,6 +24,9 @@ from functrax.transforms.operations.checkpoint_name import (
     name_p,
 )
 from functrax.transforms.staging.jit import Jitted
+
+if TYPE_CHECKING:
+    from functrax.transforms.staging.jitted_function import Decorator, JittedFunction, P, R
 
 #: ``(primitive, *avals, **params) -> bool``: whether its result may be stored.
 Policy: TypeAlias = Callable[..., bool]
@@ -131,6 +134,24 @@ class _Roles(ArgumentRoles):
             return Identical(value)
 
 
+@overload
+def checkpoint(
+    fun: Callable[P, R],
+    *,
+    prevent_cse: bool = ...,
+    policy: Policy | None = ...,
+    static_argnums: int | Sequence[int] = ...,
+    concrete: bool = ...,
+) -> JittedFunction[P, R]: ...
+@overload
+def checkpoint(
+    fun: None = ...,
+    *,
+    prevent_cse: bool = ...,
+    policy: Policy | None = ...,
+    static_argnums: int | Sequence[int] = ...,
+    concrete: bool = ...,
+) -> Decorator: ...
 def checkpoint(
     fun: Callable[..., Any] | None = None,
     *,

@@ -11,26 +11,21 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal as Exactly, TypeAlias, overload
 
 from functrax.core import native
 from functrax.core.boundaries.tracebacks import boundary
-from functrax.core.errors.typed import ArgumentError, DifferentiationError, PyTreeError
-from functrax.core.ir.jaxpr import Jaxpr, Literal
-from functrax.core.prims.reindex import zeros
+from functrax.core.errors.typed import ArgumentError, PyTreeError
+from functrax.core.ir.jaxpr import Literal
 from functrax.core.pytree.operations import (
     PyTreeDef,
-    keystr,
     tree_flatten,
-    tree_flatten_with_path,
     tree_map,
     tree_unflatten,
 )
-from functrax.core.pytree.registry import Partial
 from functrax.core.tracing.inputs import as_value, concrete, shown_type
 from functrax.core.tracing.primitive import Value
-from functrax.core.tracing.stage import eval_jaxpr, stage
-from functrax.core.tracing.trace import current, state
+from functrax.core.tracing.trace import state
 from functrax.core.types import dtypes
 from functrax.core.types.aval import ShapedArray
 from functrax.transforms.arguments.flat import (
@@ -42,15 +37,51 @@ from functrax.transforms.arguments.flat import (
     name_of,
     restricted_to,
 )
-from functrax.transforms.arguments.inspect_types import type_of
 from functrax.transforms.differentiation import cached_linearization
-from functrax.transforms.differentiation.linear_functions import Linearized, LinearSignature
-from functrax.transforms.differentiation.tangents import check_tangents, cotangents, with_zeros
+from functrax.transforms.differentiation.linear_functions import Linearized
+from functrax.transforms.differentiation.tangents import (
+    check_inputs,
+    check_scalar,
+    check_tangents,
+    cotangents,
+    with_zeros,
+)
 from functrax.transforms.interpreters.forward import JVPTracer, jvp_flat
-from functrax.transforms.interpreters.linearize import PartialTrace, Tape
+from functrax.transforms.interpreters.linearize import Tape
 from functrax.transforms.interpreters.transpose import backward
 
+if TYPE_CHECKING:
+    from functrax.core.arrays.operators import Array
+    from functrax.transforms.arguments.function_types import (
+        A,
+        Gradient,
+        GradientAndAux,
+        P,
+        R,
+        ValueAndGradient,
+        ValueAuxAndGradient,
+    )
+    from functrax.typing import ArrayLike
 
+
+@overload
+def jvp(
+    fun: Callable[..., tuple[R, A]],
+    primals: Sequence[Any],
+    tangents: Sequence[Any],
+    has_aux: Exactly[True],
+) -> tuple[R, R, A]: ...
+@overload
+def jvp(
+    fun: Callable[..., R],
+    primals: Sequence[Any],
+    tangents: Sequence[Any],
+    has_aux: Exactly[False] = ...,
+) -> tuple[R, R]: ...
+@overload
+def jvp(
+    fun: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool = ...
+) -> Any: ...
 def jvp(
     fun: Callable[..., Any],
     primals: Sequence[Any],
@@ -134,6 +165,16 @@ def _primal(x: Any) -> Any:
     return x.primal if isinstance(x, JVPTracer) and x._trace is state.trace else x
 
 
+@overload
+def linearize(
+    fun: Callable[..., tuple[R, A]], *primals: Any, has_aux: Exactly[True]
+) -> tuple[R, Callable[..., R], A]: ...
+@overload
+def linearize(
+    fun: Callable[..., R], *primals: Any, has_aux: Exactly[False] = ...
+) -> tuple[R, Callable[..., R]]: ...
+@overload
+def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = ...) -> Any: ...
 def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     """The value of a function at a point, and its derivative there as a linear function.
 
@@ -164,6 +205,20 @@ def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> 
     return (*found, aux.aux) if has_aux else found
 
 
+@overload
+def vjp(
+    fun: Callable[..., tuple[R, A]], *primals: Any, has_aux: Exactly[True]
+) -> tuple[R, Callable[[R], tuple[Any, ...]], A]: ...
+@overload
+def vjp(
+    fun: Callable[..., R], *primals: ArrayLike, has_aux: Exactly[False] = ...
+) -> tuple[R, Callable[[R], tuple[Array, ...]]]: ...
+@overload
+def vjp(
+    fun: Callable[..., R], *primals: Any, has_aux: Exactly[False] = ...
+) -> tuple[R, Callable[[R], tuple[Any, ...]]]: ...
+@overload
+def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = ...) -> Any: ...
 def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     """The value of a function at a point, and the transpose of its derivative (reverse mode).
 
@@ -194,6 +249,31 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     return (*found, aux.aux) if has_aux else found
 
 
+@overload
+def value_and_grad(
+    fun: Callable[P, R],
+    argnums: Exactly[0] = ...,
+    has_aux: Exactly[False] = ...,
+    holomorphic: bool = ...,
+    allow_int: bool = ...,
+) -> ValueAndGradient[P, R]: ...
+@overload
+def value_and_grad(
+    fun: Callable[P, tuple[R, A]],
+    argnums: Exactly[0] = ...,
+    *,
+    has_aux: Exactly[True],
+    holomorphic: bool = ...,
+    allow_int: bool = ...,
+) -> ValueAuxAndGradient[P, R, A]: ...
+@overload
+def value_and_grad(
+    fun: Callable[P, Any],
+    argnums: int | Sequence[int] = ...,
+    has_aux: bool = ...,
+    holomorphic: bool = ...,
+    allow_int: bool = ...,
+) -> Callable[P, Any]: ...
 def value_and_grad(
     fun: Callable[..., Any],
     argnums: int | Sequence[int] = 0,
@@ -252,10 +332,10 @@ def _gradients(
     restricted, chosen = restricted_to("grad", fun, positions, args, kwargs)
     primals = [args[i] for i in chosen]
     flat, in_tree = flatten_args(fun, primals, {})
-    _check_inputs(fun, flat, chosen, primals, holomorphic, allow_int)
+    check_inputs(fun, flat, chosen, primals, holomorphic, allow_int)
     aux = _Aux(restricted, has_aux)
     linear = Linearized(FlatFunction(aux, in_tree), flat, in_tree.children()[0])
-    _check_scalar(fun, linear.out_avals, linear.out_tree, holomorphic)
+    check_scalar(fun, linear.out_avals, linear.out_tree, holomorphic)
     cts = _gradient(linear.tape, linear.out_avals[0])
     grads = tree_unflatten(linear.in_tree, cotangents(cts, linear.in_avals))
     return linear.value(), aux.aux, grads
@@ -280,81 +360,31 @@ def _runs_forwards(tape: Tape, argument: ShapedArray, result: ShapedArray) -> bo
     return not any(e.primitive.effects(e.params) for e in tape.entries)
 
 
-def _check_inputs(
-    fun: Any,
-    flat: Sequence[Value],
-    positions: Sequence[int],
-    primals: Any,
-    holomorphic: bool,
-    allow_int: bool,
-) -> None:
-    if allow_int and not holomorphic:
-        return
-    allowed = dtypes.COMPLEX if holomorphic else dtypes.INEXACT
-    for number, x in enumerate(flat):
-        if x.aval.dtype in allowed:
-            continue
-        # Paths are worked out for the error alone.
-        by_position = dict(zip(positions, primals, strict=True))
-        path = tree_flatten_with_path(by_position)[0][number][0]
-        where = f"argument {keystr(path)} of {name_of(fun)} is {x.aval.str_short()}"
-        if holomorphic:
-            raise DifferentiationError(
-                "grad with holomorphic=True requires inputs with complex dtype, but got "
-                f"{x.aval.dtype.name}: grad: holomorphic=True needs complex arguments",
-                got=where,
-                fix="convert it with .astype('complex64'), or leave holomorphic out",
-            )
-        raise DifferentiationError(
-            "grad requires real- or complex-valued inputs (input dtype that is a sub-dtype of "
-            f"np.inexact), but got {x.aval.dtype.name}: only floating point arguments have a "
-            "derivative",
-            got=where,
-            fix="convert it with .astype('float32'); choose other argnums; "
-            "or allow_int=True for gradients of dtype float0",
-        )
-
-
-def _check_scalar(
-    fun: Any, avals: Sequence[ShapedArray], tree: PyTreeDef, holomorphic: bool
-) -> None:
-    if len(avals) == tree.num_nodes == 1 and avals[0].shape == ():
-        if (dtypes.is_complex if holomorphic else dtypes.is_float)(avals[0].dtype):
-            return
-    shown = ", ".join(a.str_short() for a in avals)
-    if len(avals) != 1 or tree.num_nodes != 1 or avals[0].shape != ():
-        raise DifferentiationError(
-            "Gradient only defined for scalar-output functions. Output "
-            + (
-                f"had shape: {avals[0].shape}"
-                if len(avals) == tree.num_nodes == 1
-                else f"was: {tree}"
-            )
-            + f". {name_of(fun)} does not return a scalar",
-            got=f"{shown or 'nothing'} in {tree}",
-            fix="reduce it, as by .sum() or .mean(); functrax.jacrev for a Jacobian; "
-            "has_aux=True if it returns (value, aux)",
-        )
-    dtype = avals[0].dtype
-    if holomorphic and not dtypes.is_complex(dtype):
-        raise DifferentiationError(
-            "grad with holomorphic=True requires outputs with complex dtype, but got "
-            f"{dtype.name}: holomorphic=True, but {name_of(fun)} returns a real number",
-            got=shown,
-            fix="leave holomorphic out: the gradient of a real value needs no such promise",
-        )
-    if not holomorphic and not dtypes.is_float(dtype):
-        raise DifferentiationError(
-            "grad requires real-valued outputs (output dtype that is a sub-dtype of np.floating), "
-            f"but got {dtype.name}: {name_of(fun)} returns a scalar that is not a real floating "
-            "point number",
-            got=shown,
-            fix="its real part; holomorphic=True if it is complex-differentiable; functrax.vjp"
-            if dtypes.is_complex(dtype)
-            else ".astype('float32'), if it has a derivative",
-        )
-
-
+@overload
+def grad(
+    fun: Callable[P, R],
+    argnums: Exactly[0] = ...,
+    has_aux: Exactly[False] = ...,
+    holomorphic: bool = ...,
+    allow_int: bool = ...,
+) -> Gradient[P]: ...
+@overload
+def grad(
+    fun: Callable[P, tuple[R, A]],
+    argnums: Exactly[0] = ...,
+    *,
+    has_aux: Exactly[True],
+    holomorphic: bool = ...,
+    allow_int: bool = ...,
+) -> GradientAndAux[P, A]: ...
+@overload
+def grad(
+    fun: Callable[P, Any],
+    argnums: int | Sequence[int] = ...,
+    has_aux: bool = ...,
+    holomorphic: bool = ...,
+    allow_int: bool = ...,
+) -> Callable[P, Any]: ...
 def grad(
     fun: Callable[..., Any],
     argnums: int | Sequence[int] = 0,
@@ -394,70 +424,6 @@ def grad(
     return functools.update_wrapper(gradient, fun)
 
 
-def linear_transpose(fun: Callable[..., Any], *primals: Any) -> Callable[..., Any]:
-    """The transpose of a function that is linear.
-
-    Args:
-      fun: a linear function of arrays.
-      primals: example arguments, of which only shapes and dtypes matter.
-
-    Returns:
-      A function from a cotangent of ``fun``'s result to a tuple of cotangents of its arguments.
-
-    Raises:
-      ArgumentError: if ``fun`` is not a function.
-      DifferentiationError: if it is not linear, or mixes integers with other numbers.
-      TangentError: if the cotangent has another shape or dtype than the result.
-
-    >>> import functrax, functrax.numpy as jnp
-    >>> functrax.linear_transpose(jnp.sum, jnp.ones(3))(2.0)
-    (Array([2., 2., 2.], dtype=float32, weak_type=True),)
-    """
-    check_callable("linear_transpose", fun)
-    leaves, tree = tree_flatten((primals, {}))
-    what = "an example argument of linear_transpose"
-    avals = [type_of(x, what).update(weak_type=False) for x in leaves]
-    flat_fun = FlatFunction(fun, tree)
-    jaxpr, consts = stage(flat_fun, avals, flat_fun.__name__)
-    out_avals = jaxpr.out_avals
-    both = [*avals, *out_avals]
-    if not all(a.dtype in dtypes.INEXACT for a in both):
-        if not all(dtypes.is_integer(a.dtype) for a in both):
-            raise DifferentiationError(
-                "linear_transpose only supports functions from floating point or complex numbers "
-                "to such, and from integers to integers",
-                got=f"{_shown(avals)} -> {_shown(out_avals)}",
-                fix="example arguments of the dtype that the function is linear in",
-            )
-    signature = LinearSignature(
-        flat_fun.__name__, tree_flatten(primals)[1], avals, flat_fun.out_tree, out_avals
-    )
-    return Partial(functools.partial(_transposed, jaxpr, signature), consts)
-
-
-def _shown(avals: Sequence[ShapedArray]) -> str:
-    return ", ".join([a.str_short() for a in avals]) or "nothing"
-
-
-@boundary
-def _transposed(jaxpr: Jaxpr, signature: LinearSignature, consts: Sequence[Any], ct: Any) -> Any:
-    """The transpose of a linear program of a cotangent."""
-    given = check_tangents(
-        "linear_transpose", "cotangent", ct, signature.out_tree, signature.out_avals
-    )
-    partial = PartialTrace(state.trace, signature.name)
-    inputs = [partial.new_input(a) for a in signature.in_avals]
-    try:
-        with current(partial):
-            outs = eval_jaxpr(jaxpr, [as_value(c) for c in consts], *inputs)
-            tape = Tape(partial, inputs, outs)
-    finally:
-        partial.end()
-    cts = backward(tape, given)
-    filled = [zeros(a) if v is None else v for v, a in zip(cts, signature.in_avals, strict=True)]
-    return tree_unflatten(signature.in_tree, map(concrete, filled))
-
-
 # ---- what native/eager_gradient.cpp asks for -----------------------------------------------------
 
 
@@ -477,7 +443,7 @@ def _result(name: str, out: Any) -> tuple[list[Value], list[ShapedArray], PyTree
 def _install() -> None:
     if native.extension is None:
         return
-    functions = (name_of, as_value, _check_pair, _result, _check_scalar, cotangents, concrete)
+    functions = (name_of, as_value, _check_pair, _result, check_scalar, cotangents, concrete)
     native.extension.eager_gradient_configure((*functions, _facts))
 
 

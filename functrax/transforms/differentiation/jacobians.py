@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from functrax.core.boundaries.tracebacks import boundary
 from functrax.core.errors.typed import DifferentiationError
@@ -24,6 +24,9 @@ from functrax.core.types.aval import ShapedArray
 from functrax.transforms.arguments.flat import check_callable, name_of, restricted_to
 from functrax.transforms.differentiation.derivatives import jvp, vjp
 from functrax.transforms.mapping.vmap import vmap
+
+if TYPE_CHECKING:
+    from functrax.transforms.arguments.function_types import P
 
 
 def _basis(avals: Sequence[ShapedArray]) -> list[Value]:
@@ -95,11 +98,11 @@ def _refusal(
 
 
 def jacfwd(
-    fun: Callable[..., Any],
+    fun: Callable[P, Any],
     argnums: int | Sequence[int] = 0,
     has_aux: bool = False,
     holomorphic: bool = False,
-) -> Callable[..., Any]:
+) -> Callable[P, Any]:
     """A function that returns the Jacobian of ``fun``, column by column (forward mode).
 
     Args:
@@ -159,12 +162,12 @@ def _split_columns(
 
 
 def jacrev(
-    fun: Callable[..., Any],
+    fun: Callable[P, Any],
     argnums: int | Sequence[int] = 0,
     has_aux: bool = False,
     holomorphic: bool = False,
     allow_int: bool = False,
-) -> Callable[..., Any]:
+) -> Callable[P, Any]:
     """A function that returns the Jacobian of ``fun``, row by row (reverse mode).
 
     Args:
@@ -214,11 +217,11 @@ jacobian = jacrev
 
 
 def hessian(
-    fun: Callable[..., Any],
+    fun: Callable[P, Any],
     argnums: int | Sequence[int] = 0,
     has_aux: bool = False,
     holomorphic: bool = False,
-) -> Callable[..., Any]:
+) -> Callable[P, Any]:
     """A function that returns the Hessian of ``fun``: forward over reverse.
 
     Args:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,15 +25,18 @@ from functrax.core.types import dtypes
 from functrax.transforms.arguments.flat import FlatFunction, check_callable, flatten_args, name_of
 from functrax.transforms.interpreters.batching import add_batch_axis, batch_flat
 
+if TYPE_CHECKING:
+    from functrax.transforms.arguments.function_types import P, R
+
 
 def vmap(
-    fun: Callable[..., Any],
-    in_axes: Any = 0,
+    fun: Callable[P, R],
+    in_axes: int | Sequence[Any] | None = 0,
     out_axes: Any = 0,
     axis_name: Hashable = None,
     axis_size: int | None = None,
     spmd_axis_name: Hashable = None,
-) -> Callable[..., Any]:
+) -> Callable[P, R]:
     """Turn a function of single elements into a function of arrays of them.
 
     Args:

@@ -18,7 +18,7 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, overload
 
 from functrax.backends.device import Device, bound_to, device_for, free
 from functrax.backends.places import known
@@ -28,7 +28,6 @@ from functrax.core.events import monitoring
 from functrax.core.events.recorder import recorder
 from functrax.core.options.config import state as options, trace_context
 from functrax.core.pytree.operations import PyTreeDef, tree_leaves, tree_unflatten
-from functrax.core.records import field, record
 from functrax.core.tracing.inputs import concrete
 from functrax.core.tracing.primitive import Value
 from functrax.core.tracing.stage import close, eval_jaxpr, stage_with_references
@@ -48,16 +47,16 @@ from functrax.transforms.staging.jit_shardings import (
 )
 from functrax.transforms.staging.trace_cache import TraceCache
 from functrax.transforms.staging.traces import (
+    CacheInfo,
     Traced,
     TraceRecord,
-    TraceReport,
     TraceSignature,
     compiles,
     planned,
-    reports,
 )
 
 if TYPE_CHECKING:
+    from functrax.transforms.staging.jitted_function import Decorator, JittedFunction, P, R
     from functrax.transforms.staging.lowered import Lowered
     from functrax.transforms.staging.traced_function import TracedFunction
 
@@ -71,41 +70,6 @@ _Key: TypeAlias = tuple[PyTreeDef, tuple[ShapedArray, ...], StaticKey, Any, Any]
 
 def _key(avals: Sequence[ShapedArray], tree: PyTreeDef, static: StaticKey) -> _Key:
     return (tree, tuple(avals), static, trace_context(), state.axis_env)
-
-
-@record
-class CacheInfo:
-    """How often a jitted function was traced, and how often a trace was found.
-
-    Args:
-      hits: calls whose program was there already.
-      misses: calls that traced.
-      currsize: programs remembered.
-      compiles: how many kernels' machine code had to be made for the programs remembered; sizes
-        that are new need none where the kernels are known.
-      planned: how many of those programs were not compiled by themselves, but made of that of
-        another size.
-      records: the latest traces, for :attr:`history`.
-      function: the user's function.
-    """
-
-    hits: int
-    misses: int
-    currsize: int
-    compiles: int
-    planned: int
-    records: tuple[TraceRecord, ...] = field(repr=False, compare=False)
-    function: Callable[..., Any] = field(repr=False, compare=False)
-
-    @functools.cached_property
-    def history(self) -> tuple[TraceReport, ...]:
-        """Why each of the latest traces was made."""
-        return tuple(reports(self.records, self.function))
-
-    @property
-    def traces(self) -> int:
-        """How often the function was traced."""
-        return self.misses
 
 
 class Jitted(JitCaller):
@@ -435,6 +399,38 @@ def clear_caches() -> None:
     cached_traces.forget()
 
 
+@overload
+def jit(
+    fun: Callable[P, R],
+    *,
+    static_argnums: int | Sequence[int] | None = ...,
+    static_argnames: str | Iterable[str] | None = ...,
+    donate_argnums: int | Sequence[int] | None = ...,
+    donate_argnames: str | Iterable[str] | None = ...,
+    keep_unused: bool = ...,
+    inline: bool = ...,
+    device: Device | None = ...,
+    backend: str | None = ...,
+    in_shardings: Any = ...,
+    out_shardings: Any = ...,
+    compiler_options: dict[str, Any] | None = ...,
+) -> JittedFunction[P, R]: ...
+@overload
+def jit(
+    fun: None = ...,
+    *,
+    static_argnums: int | Sequence[int] | None = ...,
+    static_argnames: str | Iterable[str] | None = ...,
+    donate_argnums: int | Sequence[int] | None = ...,
+    donate_argnames: str | Iterable[str] | None = ...,
+    keep_unused: bool = ...,
+    inline: bool = ...,
+    device: Device | None = ...,
+    backend: str | None = ...,
+    in_shardings: Any = ...,
+    out_shardings: Any = ...,
+    compiler_options: dict[str, Any] | None = ...,
+) -> Decorator: ...
 def jit(
     fun: Callable[..., Any] | None = None,
     *,
@@ -444,7 +440,7 @@ def jit(
     donate_argnames: str | Iterable[str] | None = None,
     keep_unused: bool = False,
     inline: bool = False,
-    device: Any = None,
+    device: Device | None = None,
     backend: str | None = None,
     in_shardings: Any = UNSPECIFIED,
     out_shardings: Any = UNSPECIFIED,

@@ -10,6 +10,7 @@ Start at :func:`reports`.
 
 from __future__ import annotations
 
+import functools
 import inspect
 import weakref
 from collections.abc import Callable, Hashable, Sequence
@@ -19,7 +20,7 @@ from functrax.core.errors.source import SourceLine
 from functrax.core.ir.jaxpr import Jaxpr
 from functrax.core.options.config import context_values
 from functrax.core.pytree.operations import PyTreeDef, filled, keystr, tree_flatten_with_path
-from functrax.core.records import record
+from functrax.core.records import field, record
 from functrax.core.tracing.primitive import Value
 from functrax.core.tracing.stage import Derived, Effects
 from functrax.core.types.aval import ShapedArray
@@ -275,3 +276,38 @@ def _top_names(signature: inspect.Signature | None, static: set[int], count: int
     named = [] if signature is None else positional_names(signature)
     places = [i for i in range(count + len(static)) if i not in static]
     return [named[i] if i < len(named) else f"args[{i}]" for i in places]
+
+
+@record
+class CacheInfo:
+    """How often a jitted function was traced, and how often a trace was found.
+
+    Args:
+      hits: calls whose program was there already.
+      misses: calls that traced.
+      currsize: programs remembered.
+      compiles: how many kernels' machine code had to be made for the programs remembered; sizes
+        that are new need none where the kernels are known.
+      planned: how many of those programs were not compiled by themselves, but made of that of
+        another size.
+      records: the latest traces, for :attr:`history`.
+      function: the user's function.
+    """
+
+    hits: int
+    misses: int
+    currsize: int
+    compiles: int
+    planned: int
+    records: tuple[TraceRecord, ...] = field(repr=False, compare=False)
+    function: Callable[..., Any] = field(repr=False, compare=False)
+
+    @functools.cached_property
+    def history(self) -> tuple[TraceReport, ...]:
+        """Why each of the latest traces was made."""
+        return tuple(reports(self.records, self.function))
+
+    @property
+    def traces(self) -> int:
+        """How often the function was traced."""
+        return self.misses

@@ -94,7 +94,7 @@ def _ruled(
     function = bare
     if callable(vmap):
         rule = vmap
-        mapped = custom_vmap(function)
+        mapped: Any = custom_vmap(function)
         mapped.def_vmap(lambda size, batched, *xs: rule(size, batched, *xs, **attributes))
         function = mapped
     if jvp is not None:

@@ -50,12 +50,15 @@ def public(
     kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
     signature = inspect.Signature(
         [
-            inspect.Parameter(p, kind, default=defaults.get(p, inspect.Parameter.empty))
+            inspect.Parameter(
+                p, kind, default=defaults.get(p, inspect.Parameter.empty), annotation="ArrayLike"
+            )
             for p in parameters
-        ]
+        ],
+        return_annotation="Array",
     )
 
-    def call(*args: Any, **kwargs: Any) -> Value:
+    def call(*args: Any, **kwargs: Any) -> Array:
         bound = signature.bind(*args, **kwargs)
         bound.apply_defaults()
         return function(*floats(f"{distribution}.{name}", *bound.args))

@@ -145,7 +145,6 @@ def checkpoint(
 ) -> JittedFunction[P, R]: ...
 @overload
 def checkpoint(
-    fun: None = ...,
     *,
     prevent_cse: bool = ...,
     policy: Policy | None = ...,

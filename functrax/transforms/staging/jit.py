@@ -417,7 +417,6 @@ def jit(
 ) -> JittedFunction[P, R]: ...
 @overload
 def jit(
-    fun: None = ...,
     *,
     static_argnums: int | Sequence[int] | None = ...,
     static_argnames: str | Iterable[str] | None = ...,

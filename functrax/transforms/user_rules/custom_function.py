@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, ParamSpec, TypeVar
 
 from functrax.core.boundaries.arguments import argument_error
 from functrax.core.boundaries.tracebacks import with_boundaries
@@ -25,6 +25,9 @@ from functrax.transforms.interpreters.custom_call import SymbolicZero
 from functrax.transforms.interpreters.forward import zero_tangent
 from functrax.transforms.user_rules.rule_results import RuleFunction
 
+P = ParamSpec("P")
+R = TypeVar("R")
+
 
 class _Call(NamedTuple):
     """A call of a function with a rule: see :meth:`CustomFunction._function`."""
@@ -37,21 +40,21 @@ class _Call(NamedTuple):
 
 
 @with_boundaries
-class CustomFunction(ABC):
+class CustomFunction(ABC, Generic[P, R]):
     """What the two decorators share: resolving arguments, and putting the fixed ones aside."""
 
     @abstractmethod
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call the function, with its rules."""
 
     def __init__(
         self,
-        fun: Callable[..., Any],
+        fun: Callable[P, R],
         nondiff_argnums: int | Sequence[int] = (),
         nondiff_argnames: Sequence[str] = (),
     ) -> None:
         functools.update_wrapper(self, fun)
-        self.fun = fun
+        self.fun: Callable[..., Any] = fun
         self.signature = signature_of(fun)
         names = list(self.signature.parameters) if nondiff_argnames and self.signature else []
         for unknown in sorted(set(nondiff_argnames) - set(names)):

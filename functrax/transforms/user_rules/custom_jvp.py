@@ -19,12 +19,12 @@ from functrax.core.tracing.trace import EVAL, state
 from functrax.core.types import dtypes
 from functrax.transforms.arguments.flat import name_of
 from functrax.transforms.interpreters.custom_call import CustomJVP, SymbolicZero
-from functrax.transforms.user_rules.custom_function import CustomFunction, as_given
+from functrax.transforms.user_rules.custom_function import CustomFunction, P, R, as_given
 from functrax.transforms.user_rules.rule_results import JVP_RULE, RuleFunction, brief, fitted
 
 
 @with_boundaries
-class custom_jvp(CustomFunction):  # noqa: N801 - a decorator
+class custom_jvp(CustomFunction[P, R]):  # noqa: N801 - a decorator
     """Give a function a forward derivative rule of your own; it serves both modes.
 
     Args:
@@ -74,7 +74,8 @@ class custom_jvp(CustomFunction):  # noqa: N801 - a decorator
             )
 
         def rule(primals: Any, tangents: Any) -> Any:
-            value = self(*primals)
+            again: Any = self
+            value = again(*primals)
             terms = [
                 jvp(t, value, *primals)
                 for jvp, t in zip(jvps, tangents, strict=True)
@@ -86,18 +87,18 @@ class custom_jvp(CustomFunction):  # noqa: N801 - a decorator
 
         self.defjvp(rule)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         if self.rule is None:
             raise self._missing("JVP", "defjvp")
         positional = self._positional(args, kwargs)
         if state.trace is EVAL:
-            return self.fun(*positional)  # no rule is asked for
+            return self.fun(*positional)  # type: ignore[no-any-return]  # no rule is asked for
         function, nondiff, _, flat, diff_tree = self._function(positional)
         flat_rule = _FlatJVPRule(function, self.rule, self.symbolic, nondiff, diff_tree)
         call = CustomJVP(function, flat_rule, function.__name__, self.symbolic)
         outs = state.trace.process_custom(call, flat)
         out_tree = function.out_tree if hasattr(function, "out_tree") else flat_rule.out_tree
-        return tree_unflatten(out_tree, map(concrete, outs))
+        return tree_unflatten(out_tree, map(concrete, outs))  # type: ignore[no-any-return]
 
 
 class _FlatJVPRule:

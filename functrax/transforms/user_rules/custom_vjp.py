@@ -28,12 +28,12 @@ from functrax.core.types import dtypes
 from functrax.core.types.aval import ShapedArray
 from functrax.transforms.arguments.flat import name_of
 from functrax.transforms.interpreters.custom_call import Backward, CustomVJP, SymbolicZero
-from functrax.transforms.user_rules.custom_function import CustomFunction, as_given
+from functrax.transforms.user_rules.custom_function import CustomFunction, P, R, as_given
 from functrax.transforms.user_rules.rule_results import FWD_RULE, RuleFunction, brief, fitted
 
 
 @with_boundaries
-class custom_vjp(CustomFunction):  # noqa: N801 - a decorator
+class custom_vjp(CustomFunction[P, R]):  # noqa: N801 - a decorator
     """Give a function a backward derivative rule of your own; it serves reverse mode only.
 
     Args:
@@ -76,18 +76,18 @@ class custom_vjp(CustomFunction):  # noqa: N801 - a decorator
         self.fwd, self.bwd = fwd, bwd
         self.symbolic = symbolic_zeros
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         if self.fwd is None or self.bwd is None:
             raise self._missing("VJP", "defvjp")
         positional = self._positional(args, kwargs)
         if state.trace is EVAL:
-            return self.fun(*positional)  # no rule is asked for
+            return self.fun(*positional)  # type: ignore[no-any-return]  # no rule is asked for
         function, nondiff, merged, flat, diff_tree = self._function(positional)
         rules = _FlatVJPRules(self, function, nondiff, merged, diff_tree, flat)
         call = CustomVJP(function, rules.forward, function.__name__, self.symbolic)
         outs = state.trace.process_custom(call, flat)
         out_tree = function.out_tree if hasattr(function, "out_tree") else rules.out_tree
-        return tree_unflatten(out_tree, map(concrete, outs))
+        return tree_unflatten(out_tree, map(concrete, outs))  # type: ignore[no-any-return]
 
 
 class CustomVJPPrimal:
@@ -115,7 +115,7 @@ class _FlatVJPRules:
 
     def __init__(
         self,
-        custom: custom_vjp,
+        custom: custom_vjp[Any, Any],
         function: RuleFunction,
         nondiff: Sequence[Any],
         merged: Callable[..., list[Any]],

@@ -32,7 +32,7 @@ from functrax.transforms.control.user_loops import map_
 from functrax.transforms.interpreters.batching import BatchTrace, batch_flat, row_of
 from functrax.transforms.interpreters.custom_call import CustomCallPrimitive, Flat, stage_call
 from functrax.transforms.interpreters.forward import jvp_flat
-from functrax.transforms.user_rules.custom_function import CustomFunction
+from functrax.transforms.user_rules.custom_function import CustomFunction, P, R
 
 #: ``(size, which arguments are batched, *arguments) -> results, which of them are batched``.
 FlatRule = Callable[..., tuple[Sequence[Value], Sequence[bool]]]
@@ -163,7 +163,7 @@ custom_vmap_call = CustomCallPrimitive("custom_vmap_call")
 
 
 @with_boundaries
-class custom_vmap(CustomFunction):  # noqa: N801 - a decorator
+class custom_vmap(CustomFunction[P, R]):  # noqa: N801 - a decorator
     """Give a function a batching rule of your own.
 
     Args:
@@ -277,7 +277,7 @@ class _FlatVmapRule:
         return outs, [bool(b) for b in out_batched]
 
 
-def sequential_vmap(fun: Callable[..., Any]) -> custom_vmap:
+def sequential_vmap(fun: Callable[..., Any]) -> custom_vmap[Any, Any]:
     """Have ``vmap`` of a function call it for one element after the other, by ``lax.map``.
 
     Args:
@@ -289,7 +289,7 @@ def sequential_vmap(fun: Callable[..., Any]) -> custom_vmap:
     Array([[1., 2., 3.],
            [1., 2., 3.]], dtype=float32)
     """
-    mapped = custom_vmap(fun)
+    mapped: custom_vmap[Any, Any] = custom_vmap(fun)
 
     @mapped.def_vmap
     def rule(axis_size: int, in_batched: Any, *args: Any) -> Any:

@@ -3,6 +3,7 @@
 #include "interpreter_exit.h"
 
 #include <Python.h>
+#include <frameobject.h>  // PyFrame_GetBack, in Python 3.10
 #include <pthread.h>
 
 #include <chrono>

@@ -48,6 +48,7 @@ from functrax.core.errors.typed import (
     VerificationError as VerificationError,
     VmapMethodError as VmapMethodError,
 )
+from functrax.core.native import MissingExtensionWarning as MissingExtensionWarning
 
 JAXTypeError = FunctraxError
 JAXIndexError = IndexingError

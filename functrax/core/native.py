@@ -2,12 +2,14 @@
 
 ``extension`` is the module ``functrax._native``, or None when it was not built or when the
 environment variable ``FUNCTRAX_NATIVE=0`` switches it off.  Everything in it has a Python twin, so
-functrax works without it, slowly.  Code that has a choice asks ``available`` once, at import.
+functrax works without it, slowly; a :class:`MissingExtensionWarning` says so once.  Code that has
+a choice asks ``available`` once, at import.
 """
 
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any, TypeVar
@@ -15,12 +17,22 @@ from typing import Any, TypeVar
 F = TypeVar("F", bound="Callable[..., Any]")
 
 
+class MissingExtensionWarning(RuntimeWarning):
+    """functrax was installed without its C++ extension, and is slow."""
+
+
 def _load() -> ModuleType | None:
     if os.environ.get("FUNCTRAX_NATIVE", "1") == "0":
         return None
     try:
         from functrax import _native
-    except ImportError:
+    except ImportError as error:
+        warnings.warn(
+            f"functrax has no C++ extension here ({error}): calls take many times as long. "
+            "`python -m functrax doctor` says what to do; with FUNCTRAX_NATIVE=0 nothing is said.",
+            MissingExtensionWarning,
+            stacklevel=2,
+        )
         return None
     return _native
 

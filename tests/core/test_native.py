@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import os
+import subprocess
 import sys
 import sysconfig
 
@@ -48,3 +50,29 @@ def test_extension_says_that_it_needs_the_lock() -> None:
         i += 1
     works_without = 1  # Py_MOD_GIL_NOT_USED of the slot Py_mod_gil, which is 4
     assert flags.get(4) != works_without
+
+
+WITHOUT = """
+import sys, warnings
+sys.modules["functrax._native"] = None
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    import functrax, functrax.numpy as jnp
+    slope = functrax.jit(functrax.grad(jnp.sin))(0.0)
+print(float(slope), [(x.category.__name__, x.category is functrax.errors.MissingExtensionWarning)
+                     for x in caught])
+"""
+
+
+@pytest.mark.parametrize(
+    ("switch", "said"), [("1", "[('MissingExtensionWarning', True)]"), ("0", "[]")]
+)
+def test_a_missing_extension_is_said_once_unless_it_is_switched_off(switch: str, said: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT],
+        env={**os.environ, "FUNCTRAX_NATIVE": switch},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.strip() == f"1.0 {said}"

@@ -4,8 +4,7 @@
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
 
-prepare_environment test
-prepare_environment dev
+prepare_environment test dev
 if [ -e "$root/.git" ] && [ -z "$(git -C "$root" config core.hooksPath || true)" ]; then
   (cd "$root" && "$venv/bin/pre-commit" install >/dev/null)
 fi

@@ -1,5 +1,5 @@
-# Sourced by the other scripts: prepare_environment EXTRA makes a virtual environment that has
-# functrax, installed from this checkout, and the dependencies of one extra.
+# Sourced by the other scripts: prepare_environment EXTRA... makes a virtual environment that has
+# functrax, installed from this checkout, and the dependencies of some extras.
 #
 # The environment is .venv in the checkout, or $FUNCTRAX_VENV. The install is an editable one, so
 # Python sources are always current; it is repeated only when something that it depends on (the
@@ -40,16 +40,20 @@ install_stamp() {
 }
 
 prepare_environment() {
-  local extra="$1" stamp="$venv/.functrax-$1"
+  local extra missing=()
   if ! "$venv/bin/python" -c '' 2>/dev/null; then
     make_venv
   fi
-  if [ "$(cat "$stamp" 2>/dev/null)" = "$(install_stamp)" ]; then
-    return
-  fi
-  echo "installing functrax with its '$extra' dependencies"
-  "$venv/bin/python" -m pip install --quiet --disable-pip-version-check -e "$root[$extra]"
-  install_stamp >"$stamp"
+  for extra in "$@"; do
+    [ "$(cat "$venv/.functrax-$extra" 2>/dev/null)" = "$(install_stamp)" ] || missing+=("$extra")
+  done
+  [ "${#missing[@]}" -gt 0 ] || return 0
+  echo "installing functrax with the dependencies for: ${missing[*]}"
+  "$venv/bin/python" -m pip install --quiet --disable-pip-version-check \
+    -e "$root[$(IFS=, && echo "${missing[*]}")]"
+  for extra in "${missing[@]}"; do
+    install_stamp >"$venv/.functrax-$extra"
+  done
   if ! (cd / && "$venv/bin/python" -c 'from functrax import _native') 2>/dev/null; then
     echo "note: no C++ extension (is there a C++ compiler?); functrax runs without it, slowly" >&2
   fi

@@ -19,7 +19,7 @@
 set -euo pipefail
 root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 export SOURCE_DATE_EPOCH="${SOURCE_DATE_EPOCH:-$(git -C "$root" log -1 --format=%ct 2>/dev/null || echo 1577836800)}"
-export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_QUIET=1
+export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_QUIET=2
 
 reproducible=0 pure=0 tests=1 pythons=()
 while [ $# -gt 0 ]; do
@@ -67,7 +67,7 @@ environment() { # PYTHON FOLDER PACKAGES...
 
 # One wheel from the sdist, in a folder; what the build says is shown when it fails.
 wheel() { # PYTHON FOLDER
-  if ! "$1" -m pip wheel --no-deps --no-cache-dir --wheel-dir "$2" "$sdist" >"$scratch/log" 2>&1; then
+  if ! PIP_QUIET=0 "$1" -m pip wheel --verbose --no-deps --no-cache-dir --wheel-dir "$2" "$sdist" >"$scratch/log" 2>&1; then
     cat "$scratch/log" >&2
     return 1
   fi
@@ -109,7 +109,7 @@ for version in "${pythons[@]}"; do
   wheel "$python" "$scratch/built"
   built=("$scratch"/built/*.whl)
   case "$built" in
-    *-none-any.whl | *py3-none*) echo "FAILED: $(basename "$built") has no extension" >&2 && exit 1 ;;
+    *-none-any.whl | *py3-none*) tail -n 60 "$scratch/log" && echo "FAILED: $(basename "$built") has no extension" && exit 1 ;;
   esac
   if [ "$reproducible" = 1 ]; then
     wheel "$python" "$scratch/again"

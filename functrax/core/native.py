@@ -27,8 +27,10 @@ def _load() -> ModuleType | None:
     try:
         from functrax import _native
     except ImportError as error:
+        # Of one that is not there Python names the package, and of one that fails the module.
+        why = "" if error.name == "functrax" else f" ({error})"
         warnings.warn(
-            f"functrax has no C++ extension here ({error}): calls take many times as long. "
+            f"functrax has no C++ extension here{why}: calls take many times as long. "
             "`python -m functrax doctor` says what to do; with FUNCTRAX_NATIVE=0 nothing is said.",
             MissingExtensionWarning,
             stacklevel=2,

@@ -7,12 +7,14 @@ see tracing as it is for users.
 
 from __future__ import annotations
 
+import collections
 import gc
 import itertools
 import os
 import pathlib
 import sys
 import threading
+import zlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -37,21 +39,34 @@ _checked: set[int] = set()  # hashes of programs that were found right
 _WHOLE = ("interop", "eager", "call_path", "core")
 
 
+#: With ``FUNCTRAX_FAMILIES=3`` one in three of the cases of a test is run that has so many.
+_FAMILY = 12
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Thins the suite where it is asked for: see scripts/run_tests_on.sh."""
-    every = int(os.environ.get("FUNCTRAX_THINNED", "0"))
-    if not every:
-        return
+    """Thins the suite where it is asked for: see scripts/run_tests.sh and run_tests_on.sh."""
     here = pathlib.Path(__file__).parent
-    others = itertools.count()
-    kept = [
-        item
-        for item in items
-        if item.path.relative_to(here).parts[0] in _WHOLE or next(others) % every == 0
-    ]
+    kept = items
+    if every := int(os.environ.get("FUNCTRAX_THINNED", "0")):
+        others = itertools.count()
+        kept = [
+            item
+            for item in items
+            if item.path.relative_to(here).parts[0] in _WHOLE or next(others) % every == 0
+        ]
+    elif every := int(os.environ.get("FUNCTRAX_FAMILIES", "0")):
+        families = [item.nodeid.partition("[")[0] for item in items]
+        sizes = collections.Counter(families)
+        # By a hash, for each third case may be the same dtype.
+        kept = [
+            item
+            for item, family in zip(items, families, strict=True)
+            if sizes[family] < _FAMILY or zlib.crc32(item.nodeid.encode()) % every == 0
+        ]
     left_out = set(items) - set(kept)
-    config.hook.pytest_deselected(items=list(left_out))
-    items[:] = kept
+    if left_out:
+        config.hook.pytest_deselected(items=list(left_out))
+        items[:] = kept
 
 
 def pytest_collection_finish() -> None:

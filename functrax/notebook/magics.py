@@ -40,7 +40,11 @@ class _Options(argparse.ArgumentParser):
     """Reads the options of the magic; what is wrong is an error, and not the end of the process."""
 
     def error(self, message: str) -> NoReturn:
-        raise ArgumentError(f"explain: {message}", fix="%explain -m -o plan.html loss(w, x)")
+        raise ArgumentError(
+            "explain: options that it does not have, or too few words",
+            got=message,
+            fix="%explain -m -o plan.html loss(w, x)",
+        )
 
 
 @with_boundaries

@@ -34,17 +34,13 @@ _FUNCTIONS: Final[Mapping[str, Mapping[str, int]]] = {
 }
 
 
-#: Those of float32 that are shorter where the target gives powers of two and the like nearly.
-NEAR: Final = frozenset(("erf", "erf_inv", "exp", "exp2", "logistic", "rsqrt", "tanh"))
-
-
 def _expansion(module: str, name: str) -> Callable[..., Scalar]:
     def expand(b: Builder, *operands: Scalar) -> Scalar:
         from functrax.backends.kernels.math.expression import Expr
 
-        is_near = name in NEAR and operands[0].dtype == dtypes.float32 and target().has_near
-        found = import_module(f"{__name__}.{'near' if is_near else module}")
-        function = getattr(found, name)
+        function = getattr(import_module(f"{__name__}.{module}"), name)
+        if operands[0].dtype == dtypes.float32 and target().has_near:
+            function = getattr(import_module(f"{__name__}.near"), name, function)
         written: Expr = function(*(Expr(b, x) for x in operands))
         return written.s
 

@@ -7,7 +7,7 @@ come, and :class:`show_compiles` what the compiler does when it takes long.
 from __future__ import annotations
 
 import sys
-from typing import Any, Final
+from typing import Final, Protocol
 
 from functrax.notebook.compiles import show_compiles as show_compiles
 from functrax.notebook.watched_loops import progress as progress
@@ -15,7 +15,14 @@ from functrax.notebook.watched_loops import progress as progress
 _compiles: Final = show_compiles()
 
 
-def load_ipython_extension(shell: Any) -> None:
+class Shell(Protocol):
+    """An interpreter of IPython, as far as it is needed here."""
+
+    def register_magic_function(self, function: object, magic_kind: str, magic_name: str) -> None:
+        """Add a magic."""
+
+
+def load_ipython_extension(shell: Shell) -> None:
     """Add functrax's magics to IPython; ``%load_ext functrax`` calls it.
 
     On a terminal it also starts :class:`show_compiles`.

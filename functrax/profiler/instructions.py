@@ -50,8 +50,8 @@ class InstructionFacts:
     flops: int = 0
     completes: bool = True
     graph: str = ""
-    explanation: Explanation | None = field(default=None, repr=False)
-    explained: KernelFacts | None = field(default=None, repr=False)
+    explanation: Explanation | None = field(default=None, repr=False, compare=False)
+    explained: KernelFacts | None = field(default=None, repr=False, compare=False)
 
 
 class InstructionEvent(NamedTuple):

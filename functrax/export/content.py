@@ -32,7 +32,13 @@ from functrax.core.types.symbolic_scopes import (
 )
 from functrax.core.types.symbolic_sizes import is_symbolic_dim, recording_of
 from functrax.export.archive import damaged, pack, unpack
-from functrax.export.rules import RuleReader, RuleWriter, check_constants, damaged_rule
+from functrax.export.rules import (
+    RuleReader,
+    RuleWriter,
+    check_constants,
+    damaged_rule,
+    with_kept_calls,
+)
 from functrax.export.tensors import read_tensors, write_tensors
 from functrax.export.trees import tree_from_json, tree_to_json
 
@@ -131,7 +137,8 @@ def content_of(
     Raises:
       UnavailableError: if it has what a file cannot hold.
     """
-    jaxpr = closed.jaxpr
+    jaxpr = with_kept_calls(closed.jaxpr)
+    closed = ClosedJaxpr(jaxpr, closed.consts)
     check_constants(closed.consts, jaxpr.name)
     writer = RuleWriter()
     writer.collect(jaxpr)

@@ -17,8 +17,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
+from functrax.backends.passes.inner import with_programs
 from functrax.core.errors.source import SourceLine
-from functrax.core.errors.typed import FileFormatError, FunctraxError, UnavailableError
+from functrax.core.errors.typed import (
+    DifferentiationError,
+    FileFormatError,
+    FunctraxError,
+    UnavailableError,
+)
 from functrax.core.ir.jaxpr import ClosedJaxpr, Eqn, Jaxpr
 from functrax.core.ir.object_names import object_name
 from functrax.core.ir.printing import value_text
@@ -32,6 +38,7 @@ from functrax.transforms.differentiation.checkpoint import checkpoint_policies, 
 from functrax.transforms.interpreters.batching import BatchTrace, batch_flat
 from functrax.transforms.interpreters.custom_call import (
     Backward,
+    CustomCallPrimitive,
     CustomJVP,
     CustomVJP,
     SymbolicZero,
@@ -41,8 +48,8 @@ from functrax.transforms.interpreters.custom_call import (
 from functrax.transforms.interpreters.forward import jvp_flat
 from functrax.transforms.user_rules.custom_vmap import CustomVmap
 
-#: So many rules may be needed by rules one inside the other.
-_MAX_DEPTH: Final = 16
+#: So many rules are kept one inside the other: that inside of a rule is for an order more.
+_MAX_DEPTH: Final = 6
 
 
 @record(eq=False)
@@ -50,7 +57,8 @@ class KeptRule:
     """An object of a program as data.
 
     Args:
-      kind: ``"jvp"``, ``"vjp"``, ``"vmap"`` or ``"policy"``.
+      kind: ``"jvp"``, ``"vjp"``, ``"vmap"`` or ``"policy"``; or ``"end"``, for a derivative that
+        is not kept, or is an error.
       about: what else there is to know of it, as JSON.
       programs: what it computes, by what they are for.
     """
@@ -95,7 +103,10 @@ class RuleWriter:
             avals = tuple([x.aval for x in eqn.invars[found.num_consts :]])
             rule = found.rule if isinstance(found, CustomJVP) else found.forward
             key: Any = (type(found), self._identity(rule), found.num_consts, avals)
-            return self._rule(key, found.name, lambda: _rule_of(found, avals, eqn))
+            if self._depth < _MAX_DEPTH:
+                return self._rule(key, found.name, lambda: _rule_of(found, avals, eqn))
+            end = _end_of(found, f"{_MAX_DEPTH} rules are kept one inside the other")
+            return self._rule(("end", *key), found.name, lambda: end)
         if isinstance(found, CustomVmap):
             about = {"name": found.name, "num_consts": found.num_consts}
             key = (CustomVmap, found.name, found.num_consts)
@@ -114,12 +125,6 @@ class RuleWriter:
         plain = f"_{plain}" if plain[0].isdigit() else plain
         known = self._known[key] = f"{plain}#{len(self._known) + 1}"
         self._depth += 1
-        if self._depth > _MAX_DEPTH:
-            raise UnavailableError(
-                "export: derivative rules call functions with rules without end",
-                got=f"the rule of {name}, {_MAX_DEPTH} rules deep",
-                fix="functions with rules whose fixed arguments can be compared",
-            )
         rule = make()
         for program in rule.programs.values():
             self.collect(program.jaxpr)
@@ -166,9 +171,19 @@ def _not_data(found: Any, primitive: str, where: SourceLine | None) -> Unavailab
 def _rule_of(call: CustomJVP | CustomVJP, avals: Sequence[ShapedArray], eqn: Eqn) -> KeptRule:
     if not any(dtypes.is_inexact(x.dtype) for x in avals):  # nobody asks for the rule
         return KeptRule("vmap", {"name": call.name, "num_consts": call.num_consts}, {})
-    if isinstance(call, CustomJVP):
-        return _jvp_rule(call, avals, eqn)
-    return _vjp_rule(call, avals, eqn)
+    try:
+        if isinstance(call, CustomJVP):
+            return _jvp_rule(call, avals, eqn)
+        return _vjp_rule(call, avals, eqn)
+    except UnavailableError:
+        raise
+    except Exception as error:  # the rule's own: whoever asks for the derivative gets it
+        return _end_of(call, f"{type(error).__name__}: {error}")
+
+
+def _end_of(call: CustomJVP | CustomVJP, why: str) -> KeptRule:
+    """A rule that is an error."""
+    return KeptRule("end", {"name": call.name, "num_consts": call.num_consts, "why": why}, {})
 
 
 def _jvp_rule(call: CustomJVP, avals: Sequence[ShapedArray], eqn: Eqn) -> KeptRule:
@@ -228,6 +243,8 @@ def _staged(
 ) -> ClosedJaxpr:
     try:
         jaxpr, consts = stage(function, avals, name)
+    except DifferentiationError:
+        raise
     except FunctraxError as error:
         raise UnavailableError(
             f"export: the {name} cannot be made a program for a file: {error.what}",
@@ -236,7 +253,19 @@ def _staged(
             where=error.where,
         ) from error
     check_constants(consts, name, eqn.source)
-    return ClosedJaxpr(jaxpr, consts)
+    return ClosedJaxpr(with_kept_calls(jaxpr), consts)
+
+
+def with_kept_calls(jaxpr: Jaxpr) -> Jaxpr:
+    """The program whose operations of the user's own are calls with rules, in loops as well."""
+    eqns = []
+    for eqn in jaxpr.eqns:
+        inner = with_programs(eqn, with_kept_calls)
+        kind = inner.primitive
+        eqns.append(kind.kept(inner) if isinstance(kind, CustomCallPrimitive) else inner)
+    if all(new is old for new, old in zip(eqns, jaxpr.eqns, strict=True)):
+        return jaxpr
+    return Jaxpr(jaxpr.constvars, jaxpr.invars, jaxpr.outvars, eqns, jaxpr.name, jaxpr.arg_names)
 
 
 def check_constants(consts: Sequence[Any], name: str, where: SourceLine | None = None) -> None:
@@ -264,7 +293,7 @@ class RuleReader(Mapping[str, Any]):
       program: gives the program of a rule by its name and what it is for, when it is needed.
     """
 
-    KINDS: ClassVar = ("jvp", "vjp", "vmap", "policy")
+    KINDS: ClassVar = ("jvp", "vjp", "vmap", "policy", "end")
 
     def __init__(
         self,
@@ -296,6 +325,10 @@ class RuleReader(Mapping[str, Any]):
             raise damaged_rule(name, about)
         if kind == "vmap":
             return _ByElement(_no_function, _no_function, title, num_consts=num_consts)
+        if kind == "end":
+            return CustomJVP(
+                _no_function, _no_rule_of(title, about.get("why")), title, num_consts=num_consts
+            )
         if kind == "jvp":
             moving, results = _flags(name, about, "moving"), _flags(name, about, "results")
             return CustomJVP(
@@ -365,6 +398,17 @@ def damaged_rule(name: str, got: Any) -> FileFormatError:
         got=text if len(text) < 200 else text[:200] + "...",
         fix="a file that functrax wrote, unchanged",
     )
+
+
+def _no_rule_of(name: str, why: Any) -> Any:
+    def rule(*args: Value) -> Any:
+        raise DifferentiationError(
+            f"a file keeps no such derivative of {name}",
+            got=why if isinstance(why, str) else "no reason",
+            fix="differentiate it before it is saved",
+        )
+
+    return rule
 
 
 def _no_function(*args: Value) -> Any:

@@ -8,6 +8,7 @@ arguments and results.
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections import Counter
@@ -39,6 +40,8 @@ SIZES: Final[dict[str, tuple[str, ...]]] = {
 PACKAGES: Final = ("sklearn", "tqdm", "matplotlib")
 #: Programs for JAX, by libraries that need not be there.
 LIBRARIES: Final = {"eight_schools": ("numpyro",), "neural_ode": ("optax", "diffrax", "equinox")}
+#: equinox raises errors from Python, which a file cannot hold, unless it is told to give NaN.
+VARIABLES: Final = {"neural_ode": {"EQX_ON_ERROR": "nan"}}
 #: An autodiff of its own, which does not call functrax.
 _WITHOUT: Final = ("00_from_scratch",)
 #: What the run must see at least, so that it is not about nothing.
@@ -58,6 +61,7 @@ def compared(name: str, folder: Path) -> tuple[int, dict[str, str]]:
         capture_output=True,
         text=True,
         cwd=ROOT,
+        env={**os.environ, **VARIABLES.get(name, {})},
     )
     assert run.returncode == 0, (run.stdout[-2000:], run.stderr[-4000:])
     found = found_in(folder)[name]

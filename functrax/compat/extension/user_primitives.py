@@ -19,7 +19,7 @@ from functrax.compat.extension import rules
 from functrax.compat.extension.lowering import LoweredFunction, LoweringRuleContext
 from functrax.compat.extension.rules import UndefinedPrimal
 from functrax.core.errors.typed import ArgumentError, DifferentiationError, FunctraxError
-from functrax.core.ir.jaxpr import Jaxpr
+from functrax.core.ir.jaxpr import Eqn, Jaxpr
 from functrax.core.records import record
 from functrax.core.tracing.inputs import as_value, concrete
 from functrax.core.tracing.primitive import Avals, Linear, Primitive as LanguagePrimitive, Value
@@ -27,7 +27,12 @@ from functrax.core.tracing.stage import close, stage
 from functrax.core.tracing.trace import Trace, state
 from functrax.core.types.aval import ShapedArray
 from functrax.transforms.interpreters.batching import BatchTrace
-from functrax.transforms.interpreters.custom_call import CustomCallPrimitive
+from functrax.transforms.interpreters.custom_call import (
+    CustomCallPrimitive,
+    CustomJVP,
+    SymbolicZero,
+    custom_jvp_call,
+)
 from functrax.transforms.interpreters.linearize import PartialTrace
 
 
@@ -172,6 +177,25 @@ class UserCall:
         outs, found = rule(given, zeroed, **self.params)
         results = [as_value(x) for x in self._listed(outs)]
         return results, [rules.from_tangent(t) for t in self._listed(found)]
+
+    def with_rule(self) -> CustomJVP:
+        """The call as one of a function with a derivative rule; it has no batching rule then."""
+        alone = replace(self, num_consts=0)
+
+        def rule(*args: Any) -> list[Any]:
+            primals, tangents = args[: len(args) // 2], args[len(args) // 2 :]
+            moved = [None if isinstance(t, SymbolicZero) else t for t in tangents]
+            outs, found = alone.jvp(primals, moved)
+            pairs = zip(outs, found, strict=True)
+            return [*outs, *(SymbolicZero(x.aval) if t is None else t for x, t in pairs)]
+
+        rule.origin = (  # type: ignore[attr-defined]
+            self.primitive,
+            tuple(sorted(self.params.items(), key=lambda item: item[0])),
+        )
+        return CustomJVP(
+            self.function, rule, self.primitive.name, True, self.jaxpr, self.num_consts
+        )
 
     def batch(
         self, trace: BatchTrace, args: Sequence[Value], batched: Sequence[bool]
@@ -337,6 +361,13 @@ class UserCallPrimitive(CustomCallPrimitive):
 
     def inlines(self, params: dict[str, Any]) -> Jaxpr:
         return _needed(params["call"])
+
+    def kept(self, eqn: Eqn) -> Eqn:
+        """A call of what the lowering does, with the derivative rule that the user gave."""
+        call: UserCall = eqn.params["call"]
+        _needed(call)
+        params = {"jaxpr": eqn.params["jaxpr"], "call": call.with_rule()}
+        return Eqn(custom_jvp_call, eqn.invars, eqn.outvars, params, eqn.source)
 
     def effects(self, params: dict[str, Any]) -> Any:
         return frozenset() if params["jaxpr"] is None else super().effects(params)

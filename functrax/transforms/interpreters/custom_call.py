@@ -20,7 +20,7 @@ from typing import Any, ClassVar, TypeAlias
 
 from functrax.backends.device import run_jaxpr
 from functrax.core.errors.typed import DifferentiationError
-from functrax.core.ir.jaxpr import Jaxpr
+from functrax.core.ir.jaxpr import Eqn, Jaxpr
 from functrax.core.prims.reduce import reduce_sum
 from functrax.core.prims.reindex import zeros
 from functrax.core.records import record
@@ -343,6 +343,10 @@ class CustomCallPrimitive(Opaque):
 
     def inlines(self, params: dict[str, Any]) -> Jaxpr:
         return params["jaxpr"]  # type: ignore[no-any-return]
+
+    def kept(self, eqn: Eqn) -> Eqn:
+        """An equation of this primitive as files can hold it, with rules that are programs."""
+        return eqn
 
     def effects(self, params: dict[str, Any]) -> frozenset[Hashable]:
         jaxpr: Jaxpr = params["jaxpr"]

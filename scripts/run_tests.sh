@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs the default test suite on the compiler, then the part that runs programs on the interpreter,
 # on all cores; arguments go to pytest, and run the suite once, on FUNCTRAX_BACKEND. Does its own
-# set-up. Of tests with twelve cases or more one case in three is run, the same ones each time; all
+# set-up. Of tests with twelve cases or more one case in four is run, the same ones each time; all
 # of them by `bash scripts/run_tests.sh tests`.
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
@@ -21,6 +21,6 @@ if [ $# -gt 0 ]; then
   exec "$venv/bin/python" -m pytest "$@"
 fi
 pytest=("$venv/bin/python" -m pytest --numprocesses auto --dist loadfile --no-loadscope-reorder)
-export FUNCTRAX_FAMILIES=3
+export FUNCTRAX_FAMILIES=4
 "${pytest[@]}"
 FUNCTRAX_BACKEND=interp "${pytest[@]}" "${on_both[@]}"

@@ -189,7 +189,8 @@ class Keep(Rewrite):
         if loop.kind != "group":
             return loop
         is_ragged = tree.extents[self.dim] % (tree.group * loop.step) != 0
-        return replace(in_step(tree.builder, loop) if is_ragged else loop, kept=True)
+        in_turn = is_ragged and not loop.masked
+        return replace(in_step(tree.builder, loop) if in_turn else loop, kept=True)
 
 
 @record

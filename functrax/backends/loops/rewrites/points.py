@@ -67,15 +67,10 @@ class Points(Rewrite):
 
 def _aligned(b: Builder, loop: Loop) -> Scalar:
     """Whether the arrays begin where an access of several elements may."""
-    stores = stores_of(loop.body)
+    loads, stores = parts_of(loop.body)
     buffers = {s.buffer for s in stores}
-    buffers |= {x.attr[0] for x in loads_along(stores, loop.dim)}
+    buffers |= {x.attr[0] for x in loads if coefficient(x.attr[1], loop.dim)}
     return b.node("aligned", _BOOL, (), tuple(sorted(buffers)))
-
-
-def stores_of(body: Body) -> list[Store]:
-    """The stores of a body that has no other statements."""
-    return [s for s in body if type(s) is Store]
 
 
 def loads_along(stores: Sequence[Store], d: int) -> list[Scalar]:

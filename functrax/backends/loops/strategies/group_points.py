@@ -7,6 +7,8 @@ Start at :func:`points_at_once`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from functrax.backends.kernels.accesses import accesses, coefficient, dims_of
 from functrax.backends.kernels.ir import Kernel
 from functrax.backends.kernels.steps import MOST_OPERATIONS
@@ -39,9 +41,7 @@ def points_at_once(kernel: Kernel, target: Target) -> int:
         wide = all(is_wide_load(x, d, count) for x in loads)
         return wide and all(is_wide_store(s, d, count) for s in kernel.rows)
 
-    while count > 1 and not (fits(count) and count * kernel.work <= MOST_OPERATIONS):
-        count //= 2
-    return count
+    return _most(count, kernel, fits)
 
 
 def neighbours_at_once(kernel: Kernel, group: int, target: Target) -> int:
@@ -68,6 +68,11 @@ def neighbours_at_once(kernel: Kernel, group: int, target: Target) -> int:
         wide = any(is_aligned_row(address, d, count) for address, _ in places)
         return whole and wide and count * group <= lengths[-1]
 
+    return _most(count, kernel, fits)
+
+
+def _most(count: int, kernel: Kernel, fits: Callable[[int], bool]) -> int:
+    """The largest power of two, up to a count, that fits and is not too long written out."""
     while count > 1 and not (fits(count) and count * kernel.work <= MOST_OPERATIONS):
         count //= 2
     return count

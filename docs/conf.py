@@ -47,12 +47,33 @@ NAMESPACES = {
     "functrax.random": "Random numbers from keys.",
     "functrax.scipy.linalg": "SciPy's linear algebra.",
     "functrax.scipy.special": "Special functions.",
+    "functrax.scipy.stats": "Statistics of samples; a module for each distribution.",
+    "functrax.scipy.fft": "Cosine transforms.",
+    "functrax.scipy.signal": "Convolutions and spectra.",
+    "functrax.scipy.ndimage": "Images at fractional positions.",
+    "functrax.scipy.interpolate": "Between the points of a grid.",
+    "functrax.scipy.integrate": "Integrals of samples.",
+    "functrax.scipy.optimize": "Minima of functions.",
+    "functrax.scipy.sparse.linalg": "Linear systems that are given as functions.",
+    "functrax.scipy.cluster.vq": "Nearest codes.",
+    "functrax.image": "Images of other sizes.",
     "functrax.tree": "Functions of pytrees.",
     "functrax.tree_util": "Functions of pytrees, and registering containers.",
     "functrax.export": "Programs in files.",
     "functrax.errors": "The errors that functrax raises.",
     "functrax.debug": "Looking at values inside of programs.",
     "functrax.profiler": "Where the time goes.",
+    "functrax.stages": "What `jit` makes on the way: traced, lowered, compiled.",
+    "functrax.sharding": "Which device holds which part of an array.",
+    "functrax.dtypes": "Types of elements.",
+    "functrax.flatten_util": "A pytree as one vector.",
+    "functrax.custom_derivatives": "Derivatives of your own.",
+    "functrax.custom_batching": "Rules of your own for `vmap`.",
+    "functrax.ffi": "Calls of compiled code of your own.",
+    "functrax.interop": "Other libraries' arrays.",
+    "functrax.monitoring": "Events for tools that watch.",
+    "functrax.distributed": "Several processes.",
+    "functrax.test_util": "Checks of derivatives.",
     "functrax.extend": "For primitives, transformations and interpreters of your own.",
 }
 HERE = Path(__file__).parent
@@ -82,6 +103,22 @@ def public(namespace: str, seen: dict[int, str]) -> dict[str, Any]:
     return found
 
 
+def distributions() -> list[str]:
+    """What the modules of distributions say, and the functions of each."""
+    from functrax.scipy import stats
+
+    lines = []
+    for name in filter(lambda n: inspect.ismodule(getattr(stats, n)), dir(stats)):
+        module = getattr(stats, name)
+        members = {n: getattr(module, n) for n in dir(module) if not n.startswith("_")}
+        calls = [
+            f"- `{name}.{n}{inspect.signature(f)}`: {inspect.getdoc(f)}" for n, f in members.items()
+        ]
+        page = f"```{{eval-rst}}\n.. automodule:: {module.__name__}\n```"
+        lines += [f"## {name}", "", page, "", *calls, ""]
+    return lines
+
+
 def write_reference(_: Any) -> None:
     """Write a page for each namespace; unchanged ones keep their time."""
     folder = HERE / "reference"
@@ -96,6 +133,8 @@ def write_reference(_: Any) -> None:
             if isinstance(value, str):
                 text = f"The same as `{value}`."
             lines += [f"## {name}", "", text, ""]
+        if namespace == "functrax.scipy.stats":
+            lines += distributions()
         _write(folder / f"{namespace}.md", "\n".join(lines))
     names = "\n".join(NAMESPACES)
     _write(folder / "index.md", f"# Reference\n\n```{{toctree}}\n:maxdepth: 1\n\n{names}\n```\n")

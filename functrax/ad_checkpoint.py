@@ -10,6 +10,7 @@ Array(-0., dtype=float32, weak_type=True)
 
 from __future__ import annotations
 
+from functrax.core.lazy import listing as _listing
 from functrax.transforms.differentiation.checkpoint import (
     checkpoint as checkpoint,
     checkpoint_name as checkpoint_name,
@@ -19,3 +20,5 @@ from functrax.transforms.differentiation.checkpoint import (
 from functrax.transforms.differentiation.saved_residuals import (
     print_saved_residuals as print_saved_residuals,
 )
+
+__dir__ = _listing(globals())

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from functrax.core.lazy import listing as _listing
 from functrax.transforms.user_rules.custom_vmap import (
     custom_vmap as custom_vmap,
     sequential_vmap as sequential_vmap,
 )
+
+__dir__ = _listing(globals())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from functrax.core.errors.typed import ArgumentError
+from functrax.core.lazy import listing as _listing
 from functrax.core.pytree.operations import tree_map
 from functrax.transforms.arguments.inspect_types import type_of
 from functrax.transforms.control.linear_call import linear_call as linear_call
@@ -26,7 +27,7 @@ def zero_from_primal(val: Any, symbolic_zeros: bool = False) -> Any:
 
     Args:
       val: a pytree of arrays and numbers.
-      symbolic_zeros: whether they are ``SymbolicZero``s, which a rule may return as well.
+      symbolic_zeros: whether they are of ``SymbolicZero``, which a rule may return as well.
 
     >>> zero_from_primal({"x": 1.5})
     {'x': Array(0., dtype=float32, weak_type=True)}
@@ -45,7 +46,7 @@ def custom_vjp_primal_tree_values(tree: Any) -> Any:
     """The arguments of a forward rule with ``symbolic_zeros`` without what is known of each.
 
     Args:
-      tree: a pytree of ``CustomVJPPrimal``s.
+      tree: a pytree whose leaves are ``CustomVJPPrimal``.
 
     Returns:
       Their values, in the same containers.
@@ -67,3 +68,6 @@ def custom_vjp_primal_tree_values(tree: Any) -> Any:
         )
 
     return tree_map(value, tree)
+
+
+__dir__ = _listing(globals())

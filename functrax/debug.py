@@ -15,6 +15,7 @@ import numpy as np
 from functrax.backends.sharding.drawing import visualize_sharding as visualize_sharding
 from functrax.backends.sharding.placed import sharding_of
 from functrax.core.errors.typed import ArgumentError, FormatError
+from functrax.core.lazy import listing as _listing
 from functrax.core.pytree.operations import tree_leaves
 from functrax.core.tracing.inputs import as_value
 from functrax.transforms.operations.callbacks import debug_callback
@@ -273,3 +274,6 @@ class _Prompt(cmd.Cmd):
     def do_q(self, line: str) -> None:
         """End the program."""
         raise SystemExit("the program was ended at functrax.debug.breakpoint")
+
+
+__dir__ = _listing(globals())

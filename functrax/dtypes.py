@@ -11,6 +11,7 @@ from typing import Any
 
 import ml_dtypes
 
+from functrax.core.lazy import listing as _listing
 from functrax.core.types import dtypes
 from functrax.core.types.dtypes import (
     DType,
@@ -56,3 +57,6 @@ def itemsize_bits(dtype: Any) -> int:
 def scalar_type_of(x: Any) -> type[bool | int | float | complex]:
     """The Python type of the elements of an array, a scalar or a dtype."""
     return dtypes.scalar_type_of(typed_of(x)[0])
+
+
+__dir__ = _listing(globals())

@@ -23,6 +23,7 @@ Array(12., dtype=float32, weak_type=True)
 
 from __future__ import annotations
 
+from functrax.core.lazy import listing as _listing
 from functrax.core.syntax.verify import meta_only as meta_only, verify as verify
 from functrax.core.tracing.inputs import as_value as as_value
 from functrax.core.tracing.primitive import (
@@ -51,3 +52,5 @@ from functrax.transforms.arguments.flat import (
     flatten_args as flatten_args,
 )
 from functrax.transforms.arguments.inspect_types import jaxpr_as_fun as jaxpr_as_fun
+
+__dir__ = _listing(globals())

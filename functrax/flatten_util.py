@@ -9,6 +9,7 @@ import numpy as np
 
 from functrax import numpy as jnp
 from functrax.core.errors.typed import DTypeError, ShapeError
+from functrax.core.lazy import listing as _listing
 from functrax.core.pytree.operations import PyTreeDef, tree_flatten, tree_unflatten
 from functrax.core.records import record
 from functrax.core.tracing.inputs import as_value
@@ -92,3 +93,6 @@ def ravel_pytree(pytree: Any) -> tuple[Any, Unravel]:
     dtype = result_type(*avals)
     flat = jnp.concatenate([jnp.ravel(x).astype(dtype) for x in arrays])
     return flat, Unravel(treedef, avals, dtype)
+
+
+__dir__ = _listing(globals())

@@ -37,3 +37,6 @@ from functrax.core.events.monitoring import (
     unregister_event_time_span_listener as unregister_event_time_span_listener,
     unregister_scalar_listener as unregister_scalar_listener,
 )
+from functrax.core.lazy import listing as _listing
+
+__dir__ = _listing(globals())

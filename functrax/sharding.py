@@ -33,6 +33,7 @@ from functrax.backends.sharding.shardings import (
     Sharding as Sharding,
     SingleDeviceSharding as SingleDeviceSharding,
 )
+from functrax.core.lazy import listing as _listing
 from functrax.transforms.arguments.types_of_arrays import ManualAxisType as ManualAxisType
 from functrax.transforms.sharded.shard_map import (
     auto_axes as auto_axes,
@@ -54,3 +55,6 @@ def make_single_device_sharding(
     1
     """
     return SingleDeviceSharding(device, memory_kind=memory_kind)
+
+
+__dir__ = _listing(globals())

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
+from functrax.core.lazy import listing as _listing
 from functrax.transforms.staging.lowered import Compiled as Compiled, Lowered as Lowered
 from functrax.transforms.staging.staged import ArgInfo as ArgInfo
 from functrax.transforms.staging.traced_function import TracedFunction as Traced
@@ -34,3 +35,6 @@ class Wrapped(Protocol):
 
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
         """Its program, as the compiler takes it."""
+
+
+__dir__ = _listing(globals())

@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from functrax.core.errors.typed import ArgumentError
+from functrax.core.lazy import listing as _listing
 from functrax.core.pytree.operations import keystr, tree_flatten_with_path, tree_leaves, tree_map
 from functrax.core.tracing.inputs import as_value
 from functrax.core.types import dtypes
@@ -256,3 +257,6 @@ def check_grads(
             rtol,
             eps,
         )
+
+
+__dir__ = _listing(globals())

@@ -1,15 +1,21 @@
-"""Names of a package that are imported when they are first asked for.
+"""Names of a package that are imported when they are first asked for, and those that it shows.
 
 ``import functrax`` is a part of every program's start, so what few programs use is not loaded by
 it.  A package says which of its names these are; :func:`on_demand` makes the two functions that
-Python asks for names which a module does not have (PEP 562).
+Python asks for names which a module does not have, and for its list of names (PEP 562).
+:func:`listing` makes the second one alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+import functools
+import types
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import ast
 
 
 def on_demand(
@@ -43,9 +49,53 @@ def on_demand(
         raise AttributeError(f"module {package!r} has no attribute {name!r}", name=name)
 
     def dir_() -> list[str]:
-        return sorted({*namespace, *submodules, *members})
+        return sorted({*shown(), *submodules, *members})
 
+    shown = listing(namespace)
     return getattr_, dir_
+
+
+def listing(namespace: dict[str, Any]) -> Callable[[], list[str]]:
+    """The ``__dir__`` of a module, which leaves out what the module imports for its own use.
+
+    Type checkers go by the same rule: a module exports what it defines, what it imports as
+    ``from m import name as name``, and what ``__all__`` says.  The source is read when the list is
+    first asked for; a module without its source shows all that it has.
+
+    Args:
+      namespace: the globals of the module.
+    """
+
+    @functools.cache
+    def imports() -> dict[str, bool]:
+        import ast
+        import inspect
+
+        try:
+            source = inspect.getsource(import_module(namespace["__name__"]))
+        except OSError:
+            return dict.fromkeys(namespace, True)
+        listed = dict.fromkeys(namespace.get("__all__", ()), True)
+        return dict(_imports(ast.parse(source).body)) | listed
+
+    def is_shown(name: str) -> bool:
+        return imports().get(name, not isinstance(namespace[name], types.ModuleType))
+
+    return lambda: sorted(filter(is_shown, list(namespace)))
+
+
+def _imports(body: Sequence[ast.stmt]) -> Iterator[tuple[str, bool]]:
+    """The names that statements import, and whether the module exports them."""
+    import ast
+
+    for statement in body:
+        if isinstance(statement, (ast.Import, ast.ImportFrom)):
+            for name in statement.names:
+                is_exported = name.asname == name.name
+                yield name.asname or name.name.partition(".")[0], is_exported
+        elif isinstance(statement, ast.If):
+            yield from _imports(statement.body)
+            yield from _imports(statement.orelse)
 
 
 def late(module: str, name: str) -> Callable[..., Any]:

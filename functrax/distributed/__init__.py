@@ -16,6 +16,7 @@ from typing import Any
 
 from functrax.backends.sharding import hosts
 from functrax.core.errors.typed import ArgumentError, UnavailableError
+from functrax.core.lazy import listing as _listing
 
 
 def initialize(
@@ -109,3 +110,6 @@ def is_initialized() -> bool:
 def shutdown() -> None:
     """End what :func:`initialize` began; nothing if it did not."""
     hosts.cluster.initialized = False
+
+
+__dir__ = _listing(globals())

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import sys
 
+from functrax.core.lazy import listing as _listing
 from functrax.core.options.config import Override
 from functrax.core.options.contexts import enable_x64 as enable_x64
 from functrax.example_libraries import optimizers as optimizers, stax as stax
@@ -23,3 +24,6 @@ sys.modules["functrax.experimental.stax"] = stax
 def disable_x64() -> Override:
     """Forbid 64-bit dtypes within a block: ``functrax.enable_x64(False)``."""
     return enable_x64(False)
+
+
+__dir__ = _listing(globals())

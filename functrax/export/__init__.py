@@ -10,6 +10,7 @@ Array([0., 2., 4.], dtype=float32)
 
 from __future__ import annotations
 
+from functrax.core.lazy import listing as _listing
 from functrax.core.types.symbolic_scopes import (
     SymbolicScope as SymbolicScope,
     symbolic_shape as symbolic_shape,
@@ -31,3 +32,5 @@ from functrax.export.trees import (
 
 minimum_supported_calling_convention_version = CALLING_CONVENTION
 maximum_supported_calling_convention_version = CALLING_CONVENTION
+
+__dir__ = _listing(globals())

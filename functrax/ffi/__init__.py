@@ -6,6 +6,7 @@ XLA's typed foreign function interface, whose header is ``functrax/ffi.h`` in ``
 or of numba's ``cfunc``.  :func:`functrax.code` compiles C and C++.  See docs/ffi.md.
 """
 
+from functrax.core.lazy import listing as _listing
 from functrax.ffi.c_functions import c_function as c_function
 from functrax.ffi.calling import (
     build_ffi_lowering_function as build_ffi_lowering_function,
@@ -20,3 +21,5 @@ from functrax.ffi.registration import (
     register_ffi_type as register_ffi_type,
     register_ffi_type_id as register_ffi_type_id,
 )
+
+__dir__ = _listing(globals())

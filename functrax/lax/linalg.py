@@ -10,6 +10,7 @@ from typing import Any
 
 from functrax.core.arrays.operators import Array
 from functrax.core.errors.typed import ArgumentError
+from functrax.core.lazy import listing as _listing
 from functrax.core.prims import condensed, factorisations, linear_systems, spectra
 from functrax.core.prims.arithmetic import add, mul, stop_gradient
 from functrax.core.prims.matrices import (
@@ -377,3 +378,6 @@ def triangular_solve(
         unit_diagonal=bool(unit_diagonal),
     )
     return as_array(reshape(out, shape=shape) if is_vector else out)
+
+
+__dir__ = _listing(globals())

@@ -11,6 +11,7 @@ Array([0., 2.], dtype=float32)
 from __future__ import annotations
 
 from functrax.core.boundaries.arguments import explain_all as _explain_all
+from functrax.core.lazy import listing as _listing
 from functrax.nn import initializers as initializers
 from functrax.nn.activations import (
     celu as celu,
@@ -61,3 +62,4 @@ _RECORDED = (
 )
 _record_all(globals(), frozenset(_RECORDED.split()))
 _explain_all(globals())
+__dir__ = _listing(globals())

@@ -19,6 +19,7 @@ import numpy as np
 from functrax import numpy as jnp, random
 from functrax.core.arrays.operators import Array
 from functrax.core.errors.typed import ArgumentError, AxisError, ShapeError
+from functrax.core.lazy import listing as _listing
 from functrax.core.types import dtypes
 from functrax.lax.operands import as_array
 from functrax.random.shapes import DType, Shape, checked_shape
@@ -462,3 +463,6 @@ def delta_orthogonal(
         return as_array(empty.at[centre].set(matrix))
 
     return init
+
+
+__dir__ = _listing(globals())

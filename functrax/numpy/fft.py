@@ -16,6 +16,7 @@ from typing import Any
 from functrax.core.arrays.operators import Array
 from functrax.core.boundaries.arguments import explain_all as _explain_all
 from functrax.core.errors.typed import ArgumentError
+from functrax.core.lazy import listing as _listing
 from functrax.core.prims import fourier
 from functrax.core.prims.slicing import pad
 from functrax.core.tracing.primitive import Value, like
@@ -491,10 +492,6 @@ def irfft2(
     return _transform("irfft2", "IRFFT", a, s, _two("irfft2", axes), norm)
 
 
-#: Functions that have recipes.
-_RECORDED = (
-    "fft fft2 fftfreq fftn fftshift hfft ifft ifft2 ifftn ifftshift ihfft irfft irfft2 irfftn rfft "
-    "rfft2 rfftfreq rfftn"
-)
-_record_all(globals(), frozenset(_RECORDED.split()))
+_record_all(globals(), frozenset(__all__))
 _explain_all(globals())
+__dir__ = _listing(globals())

@@ -18,6 +18,7 @@ from functrax.backends.eager.cached_traces import with_long_recipe as _with_long
 from functrax.core.arrays.operators import Array
 from functrax.core.boundaries.arguments import explain_all as _explain_all
 from functrax.core.errors.typed import ArgumentError, ShapeError
+from functrax.core.lazy import listing as _listing
 from functrax.core.tracing.primitive import Value
 from functrax.numpy import contraction, linear, triangles, vector_products
 from functrax.numpy.factoring import (
@@ -307,3 +308,4 @@ _RECORDED = (
 )
 _record_all(globals(), frozenset(_RECORDED.split()), _with_long_recipe)
 _explain_all(globals())
+__dir__ = _listing(globals())

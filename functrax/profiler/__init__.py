@@ -20,6 +20,7 @@ from typing import Any
 
 from functrax.core.errors.typed import ArgumentError
 from functrax.core.events.recorder import recorder
+from functrax.core.lazy import listing as _listing
 from functrax.profiler.chrome import write
 from functrax.profiler.tables import Report as Report, Row as Row, report_of
 from functrax.transforms.arguments.flat import name_of
@@ -163,3 +164,6 @@ def annotate_function(
         return annotated
 
     return decorate if fun is None else decorate(fun)
+
+
+__dir__ = _listing(globals())

@@ -17,6 +17,7 @@ result is to have (``shardings``).
 from __future__ import annotations
 
 from functrax.core.boundaries.arguments import explain_all as _explain_all
+from functrax.core.lazy import listing as _listing
 from functrax.random.continuous import (
     bits as bits,
     cauchy as cauchy,
@@ -80,3 +81,4 @@ from functrax.random.parametric import (
 from functrax.random.shuffles import choice as choice, permutation as permutation
 
 _explain_all(globals())
+__dir__ = _listing(globals())

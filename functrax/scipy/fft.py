@@ -17,6 +17,7 @@ import functrax.numpy as jnp
 from functrax.core.arrays.operators import Array
 from functrax.core.boundaries.arguments import explain_all as _explain_all
 from functrax.core.errors.typed import ArgumentError, DTypeError
+from functrax.core.lazy import listing as _listing
 from functrax.core.tracing.primitive import Value
 from functrax.numpy.promote import to_array
 from functrax.typing import ArrayLike
@@ -156,3 +157,4 @@ def _backward(y: Value, norm: str | None) -> Value:
 
 
 _explain_all(globals())
+__dir__ = _listing(globals())

@@ -7,4 +7,7 @@ Array(4., dtype=float32)
 
 from __future__ import annotations
 
+from functrax.core.lazy import listing as _listing
 from functrax.numpy.differences import trapezoid as trapezoid
+
+__dir__ = _listing(globals())

@@ -9,6 +9,7 @@ from typing import Any
 
 import functrax.numpy as jnp
 from functrax.core.errors.typed import ArgumentError, ShapeError
+from functrax.core.lazy import listing as _listing
 from functrax.core.tracing.primitive import Value
 
 _METHODS = ("linear", "nearest")
@@ -128,3 +129,6 @@ def _known(method: str) -> str:
             fix=f"one of {', '.join(_METHODS)}",
         )
     return method
+
+
+__dir__ = _listing(globals())

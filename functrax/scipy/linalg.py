@@ -18,6 +18,7 @@ from functrax.backends.eager.cached_traces import with_long_recipe as _with_long
 from functrax.core.arrays.operators import Array
 from functrax.core.boundaries.arguments import explain_all as _explain_all
 from functrax.core.errors.typed import ArgumentError, ShapeError
+from functrax.core.lazy import listing as _listing
 from functrax.core.prims import factorisations
 from functrax.core.prims.linear_systems import solve_each, triangular_solve
 from functrax.core.prims.matrices import adjoint, check_matrix, is_complex, rows_taken
@@ -451,3 +452,4 @@ _RECORDED = (
 )
 _record_all(globals(), frozenset(_RECORDED.split()), _with_long_recipe)
 _explain_all(globals())
+__dir__ = _listing(globals())

@@ -12,6 +12,7 @@ from typing import Any
 import functrax.numpy as jnp
 from functrax.core.arrays.operators import Array
 from functrax.core.errors.typed import ArgumentError, ShapeError
+from functrax.core.lazy import listing as _listing
 from functrax.core.tracing.primitive import Value
 from functrax.typing import ArrayLike
 
@@ -100,3 +101,6 @@ def _neighbours(c: Value, order: int) -> list[tuple[Value, Any]]:
     upper = c - below
     i = below.astype("int32")
     return [(i, 1 - upper), (i + 1, upper)]
+
+
+__dir__ = _listing(globals())

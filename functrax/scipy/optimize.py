@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import functrax.numpy as jnp
 from functrax import lax
 from functrax.core.errors.typed import ArgumentError, ShapeError
+from functrax.core.lazy import listing as _listing
 from functrax.core.tracing.primitive import Value
 from functrax.transforms.differentiation.derivatives import value_and_grad
 from functrax.typing import ArrayLike
@@ -179,3 +180,6 @@ def _line_search(
     start = (one, 0 * one, math.inf * one, 1, judge(one))
     size, _, _, tries, (value, slope, too_far, _) = lax.while_loop(unfit, body, start)
     return size, value, slope, tries, ~too_far
+
+
+__dir__ = _listing(globals())

@@ -16,6 +16,7 @@ from functrax.backends.eager.cached_traces import with_long_recipe as _with_long
 from functrax.core.arrays.operators import Array
 from functrax.core.boundaries.arguments import explain_all as _explain_all
 from functrax.core.errors.typed import ArgumentError, ShapeError
+from functrax.core.lazy import listing as _listing
 from functrax.core.tracing.primitive import Value
 from functrax.numpy.trace_cached import record_all as _record_all
 from functrax.scipy.spectra import (
@@ -230,3 +231,4 @@ def fftconvolve(
 _RECORDED = "convolve convolve2d correlate correlate2d csd detrend fftconvolve istft stft welch"
 _record_all(globals(), frozenset(_RECORDED.split()), _with_long_recipe)
 _explain_all(globals())
+__dir__ = _listing(globals())

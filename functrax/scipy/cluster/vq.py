@@ -5,6 +5,7 @@ from __future__ import annotations
 import functrax.numpy as jnp
 from functrax.core.arrays.operators import Array
 from functrax.core.errors.typed import ShapeError
+from functrax.core.lazy import listing as _listing
 from functrax.typing import ArrayLike
 
 
@@ -38,3 +39,6 @@ def vq(obs: ArrayLike, code_book: ArrayLike, check_finite: bool = True) -> tuple
     distances = jnp.linalg.norm(x[:, None] - codes[None], axis=-1)
     nearest = jnp.argmin(distances, axis=-1)
     return nearest, jnp.take_along_axis(distances, nearest[:, None], axis=1)[:, 0]
+
+
+__dir__ = _listing(globals())

@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 import functrax.numpy as jnp
 from functrax import lax
 from functrax.core.errors.typed import ArgumentError, ShapeError
+from functrax.core.lazy import listing as _listing
 from functrax.core.pytree.operations import tree_flatten, tree_leaves, tree_map
 from functrax.core.tracing.primitive import Value
 from functrax.scipy.linalg import solve_triangular
@@ -315,3 +316,6 @@ def _extend(product: Operator, k: Any, state: Any) -> Any:
     column = (column + again).at[k + 1].set(rest.astype(column.dtype))
     column = column.at[k].add(jnp.all(basis[k] == 0).astype(column.dtype))
     return basis.at[k + 1].set(new.astype(basis.dtype)), columns.at[k].set(column)
+
+
+__dir__ = _listing(globals())

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from functrax import nn
 from functrax.core.boundaries.arguments import explain_all as _explain_all
+from functrax.core.lazy import listing as _listing
 from functrax.nn.normalization import logsumexp as logsumexp
 from functrax.numpy.trace_cached import record_all as _record_all
 from functrax.scipy.special.exponential_integrals import (
@@ -96,3 +97,4 @@ _RECORDED = (
 )
 _record_all(globals(), frozenset(_RECORDED.split()))
 _explain_all(globals())
+__dir__ = _listing(globals())

@@ -6,6 +6,7 @@ Each distribution is a module: ``norm.logpdf(x, loc, scale)``.  Most are made by
 
 from __future__ import annotations
 
+from functrax.core.lazy import listing as _listing
 from functrax.scipy.stats import (
     bernoulli as bernoulli,
     beta as beta,
@@ -36,3 +37,5 @@ from functrax.scipy.stats import (
 )
 from functrax.scipy.stats.kde import gaussian_kde as gaussian_kde
 from functrax.scipy.stats.samples import mode as mode, rankdata as rankdata, sem as sem
+
+__dir__ = _listing(globals())

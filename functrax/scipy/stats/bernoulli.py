@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import functrax.numpy as jnp
 from functrax.core.arrays.operators import Array
+from functrax.core.lazy import listing as _listing
 from functrax.scipy.special import xlog1py, xlogy
 from functrax.scipy.special.gammas import floats
 from functrax.scipy.stats.families import discrete
@@ -33,3 +34,6 @@ def ppf(q: ArrayLike, p: ArrayLike) -> Array:
     found = jnp.where(probability <= 1 - chance, 0.0, 1.0)
     found = jnp.where(probability == 0, -1.0, found)
     return jnp.where(good, found, jnp.nan)
+
+
+__dir__ = _listing(globals())

@@ -7,6 +7,7 @@ Array(1.6875, dtype=float32)
 
 from __future__ import annotations
 
+from functrax.core.lazy import listing as _listing
 from functrax.scipy.special import betainc, betaln, xlog1py, xlogy
 from functrax.scipy.stats.families import continuous
 
@@ -22,3 +23,5 @@ _family = continuous(
 )
 logpdf, pdf = _family.logpdf, _family.pdf
 cdf, logcdf, sf, logsf = _family.cdf, _family.logcdf, _family.sf, _family.logsf
+
+__dir__ = _listing(globals())

@@ -8,6 +8,7 @@ Array(0.25, dtype=float32, weak_type=True)
 from __future__ import annotations
 
 import functrax.numpy as jnp
+from functrax.core.lazy import listing as _listing
 from functrax.core.tracing.primitive import Value
 from functrax.scipy.special import betaln
 from functrax.scipy.stats.families import discrete
@@ -20,3 +21,5 @@ def _logpmf(k: Value, n: Value, a: Value, b: Value) -> Value:
 
 _family = discrete("betabinom", ("n", "a", "b"), _logpmf, high=lambda n, a, b: n)
 logpmf, pmf = _family.logpmf, _family.pmf
+
+__dir__ = _listing(globals())

@@ -7,6 +7,7 @@ Array(0.375, dtype=float32)
 
 from __future__ import annotations
 
+from functrax.core.lazy import listing as _listing
 from functrax.core.tracing.primitive import Value
 from functrax.scipy.special import gammaln, xlog1py, xlogy
 from functrax.scipy.stats.families import discrete
@@ -19,3 +20,5 @@ def _logpmf(k: Value, n: Value, p: Value) -> Value:
 
 _family = discrete("binom", ("n", "p"), _logpmf, high=lambda n, p: n)
 logpmf, pmf = _family.logpmf, _family.pmf
+
+__dir__ = _listing(globals())

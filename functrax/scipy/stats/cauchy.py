@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 
 import functrax.numpy as jnp
+from functrax.core.lazy import listing as _listing
 from functrax.core.tracing.primitive import Value
 from functrax.scipy.stats.families import continuous
 
@@ -30,3 +31,5 @@ _family = continuous(
 logpdf, pdf = _family.logpdf, _family.pdf
 cdf, logcdf, sf, logsf = _family.cdf, _family.logcdf, _family.sf, _family.logsf
 ppf, isf = _family.ppf, _family.isf
+
+__dir__ = _listing(globals())

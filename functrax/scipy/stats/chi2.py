@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 
+from functrax.core.lazy import listing as _listing
 from functrax.scipy.special import gammainc, gammaincc, gammaln, xlogy
 from functrax.scipy.stats.families import continuous
 
@@ -23,3 +24,5 @@ _family = continuous(
 )
 logpdf, pdf = _family.logpdf, _family.pdf
 cdf, logcdf, sf, logsf = _family.cdf, _family.logcdf, _family.sf, _family.logsf
+
+__dir__ = _listing(globals())

@@ -11,6 +11,7 @@ from __future__ import annotations
 import functrax.numpy as jnp
 from functrax.core.arrays.operators import Array
 from functrax.core.errors.typed import ShapeError
+from functrax.core.lazy import listing as _listing
 from functrax.scipy.special import gammaln, xlogy
 from functrax.typing import ArrayLike
 
@@ -50,3 +51,6 @@ def logpdf(x: ArrayLike, alpha: ArrayLike) -> Array:
 def pdf(x: ArrayLike, alpha: ArrayLike) -> Array:
     """The density; see :func:`logpdf`."""
     return jnp.exp(logpdf(x, alpha))
+
+
+__dir__ = _listing(globals())

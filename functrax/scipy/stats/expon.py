@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 
 import functrax.numpy as jnp
+from functrax.core.lazy import listing as _listing
 from functrax.scipy.stats.families import continuous
 
 _family = continuous(
@@ -25,3 +26,5 @@ _family = continuous(
 logpdf, pdf = _family.logpdf, _family.pdf
 cdf, logcdf, sf, logsf = _family.cdf, _family.logcdf, _family.sf, _family.logsf
 ppf = _family.ppf
+
+__dir__ = _listing(globals())

@@ -8,6 +8,7 @@ Array(0.5, dtype=float32, weak_type=True)
 from __future__ import annotations
 
 import functrax.numpy as jnp
+from functrax.core.lazy import listing as _listing
 from functrax.core.tracing.primitive import Value
 from functrax.scipy.special import gammainc, gammaln
 from functrax.scipy.stats.families import continuous
@@ -24,3 +25,5 @@ _family = continuous(
     cdf=lambda z, beta: 0.5 * (1 + jnp.sign(z) * gammainc(1 / beta, _power(z, beta))),
 )
 logpdf, pdf, cdf = _family.logpdf, _family.pdf, _family.cdf
+
+__dir__ = _listing(globals())

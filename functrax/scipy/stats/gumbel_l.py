@@ -8,6 +8,7 @@ Array(0.3679, dtype=float32, weak_type=True)
 from __future__ import annotations
 
 import functrax.numpy as jnp
+from functrax.core.lazy import listing as _listing
 from functrax.scipy.stats.families import continuous
 
 _family = continuous(
@@ -20,3 +21,5 @@ _family = continuous(
 logpdf, pdf = _family.logpdf, _family.pdf
 cdf, logcdf, sf, logsf = _family.cdf, _family.logcdf, _family.sf, _family.logsf
 ppf = _family.ppf
+
+__dir__ = _listing(globals())

@@ -172,7 +172,7 @@ class gaussian_kde:  # noqa: N801 - the name that SciPy has
         return self.weights @ found.reshape(self.n, other.n) @ other.weights
 
     def resample(self, key: Any, shape: tuple[int, ...] = ()) -> Value:
-        """Draw points; an array of shape (dimensions, *shape)."""
+        """Draw points; an array of shape ``(dimensions, *shape)``."""
         of_points, of_noise = random.split(key)
         which = random.choice(of_points, self.n, shape, p=self.weights)
         noise = random.normal(of_noise, (self.d, *shape), self.dataset.dtype)

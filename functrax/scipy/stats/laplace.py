@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 
 import functrax.numpy as jnp
+from functrax.core.lazy import listing as _listing
 from functrax.core.tracing.primitive import Value
 from functrax.scipy.stats.families import continuous
 
@@ -21,3 +22,5 @@ def _cdf(z: Value) -> Value:
 
 _family = continuous("laplace", logpdf=lambda z: -jnp.abs(z) - math.log(2.0), cdf=_cdf)
 logpdf, pdf, cdf = _family.logpdf, _family.pdf, _family.cdf
+
+__dir__ = _listing(globals())

@@ -8,6 +8,7 @@ Array(0.5, dtype=float32, weak_type=True)
 from __future__ import annotations
 
 import functrax.numpy as jnp
+from functrax.core.lazy import listing as _listing
 from functrax.core.tracing.primitive import Value
 from functrax.scipy.special import expit, logit
 from functrax.scipy.stats.families import continuous
@@ -27,3 +28,5 @@ _family = continuous(
 )
 logpdf, pdf = _family.logpdf, _family.pdf
 cdf, sf, ppf, isf = _family.cdf, _family.sf, _family.ppf, _family.isf
+
+__dir__ = _listing(globals())

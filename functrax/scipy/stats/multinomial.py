@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functrax.numpy as jnp
 from functrax.core.arrays.operators import Array
+from functrax.core.lazy import listing as _listing
 from functrax.core.tracing.primitive import Value
 from functrax.numpy.promote import promoting
 from functrax.scipy.special import gammaln, xlogy
@@ -43,3 +44,6 @@ def _logpmf(counts: Value, trials: Value, chances: Value) -> Value:
 def pmf(x: ArrayLike, n: ArrayLike, p: ArrayLike) -> Array:
     """The probability of counts; see :func:`logpmf`."""
     return jnp.exp(logpmf(x, n, p))
+
+
+__dir__ = _listing(globals())

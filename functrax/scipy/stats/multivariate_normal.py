@@ -13,6 +13,7 @@ import math
 import functrax.numpy as jnp
 from functrax.core.arrays.operators import Array
 from functrax.core.errors.typed import ArgumentError, ShapeError
+from functrax.core.lazy import listing as _listing
 from functrax.core.tracing.primitive import Value
 from functrax.scipy.linalg import solve_triangular
 from functrax.typing import ArrayLike
@@ -71,3 +72,6 @@ def _sizes(x: Value, mean: Value, cov: Value) -> ShapeError:
 def pdf(x: ArrayLike, mean: ArrayLike, cov: ArrayLike) -> Array:
     """The density; see :func:`logpdf`."""
     return jnp.exp(logpdf(x, mean, cov))
+
+
+__dir__ = _listing(globals())

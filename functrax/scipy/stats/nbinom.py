@@ -8,6 +8,7 @@ Array(0.25, dtype=float32)
 from __future__ import annotations
 
 import functrax.numpy as jnp
+from functrax.core.lazy import listing as _listing
 from functrax.core.tracing.primitive import Value
 from functrax.scipy.special import gammaln, xlog1py
 from functrax.scipy.stats.families import discrete
@@ -20,3 +21,5 @@ def _logpmf(k: Value, n: Value, p: Value) -> Value:
 
 _family = discrete("nbinom", ("n", "p"), _logpmf)
 logpmf, pmf = _family.logpmf, _family.pmf
+
+__dir__ = _listing(globals())

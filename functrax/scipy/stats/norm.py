@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 
+from functrax.core.lazy import listing as _listing
 from functrax.scipy.special import log_ndtr, ndtr, ndtri
 from functrax.scipy.stats.families import continuous
 
@@ -29,3 +30,5 @@ _family = continuous(
 logpdf, pdf = _family.logpdf, _family.pdf
 cdf, logcdf, sf, logsf = _family.cdf, _family.logcdf, _family.sf, _family.logsf
 ppf, isf = _family.ppf, _family.isf
+
+__dir__ = _listing(globals())

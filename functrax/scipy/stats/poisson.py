@@ -12,6 +12,7 @@ import math
 import functrax.numpy as jnp
 from functrax import lax
 from functrax.core.arrays.operators import Array
+from functrax.core.lazy import listing as _listing
 from functrax.core.tracing.primitive import Value
 from functrax.numpy.promote import promoting
 from functrax.scipy.special import gammaincc, gammaln, xlogy
@@ -60,3 +61,6 @@ def _entropy(mu: Value) -> Value:
     by_series = 0.5 * jnp.log(2 * math.pi * math.e * large) - series
     out = jnp.where(mu < _LARGE, by_sum, by_series)
     return jnp.where(mu == 0, 0.0, jnp.where(mu >= 0, out, jnp.nan)).astype(mu.dtype)
+
+
+__dir__ = _listing(globals())

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 
 import functrax.numpy as jnp
+from functrax.core.lazy import listing as _listing
 from functrax.core.tracing.primitive import Value
 from functrax.scipy.special import gammaln
 from functrax.scipy.stats.families import continuous
@@ -23,3 +24,5 @@ def _logpdf(z: Value, df: Value) -> Value:
 
 _family = continuous("t", ("df",), logpdf=_logpdf)
 logpdf, pdf = _family.logpdf, _family.pdf
+
+__dir__ = _listing(globals())

@@ -8,6 +8,7 @@ Array(0.5, dtype=float32, weak_type=True)
 from __future__ import annotations
 
 import functrax.numpy as jnp
+from functrax.core.lazy import listing as _listing
 from functrax.core.tracing.primitive import Value
 from functrax.scipy.special import log_ndtr, ndtr
 from functrax.scipy.stats import norm
@@ -42,3 +43,5 @@ _family = continuous(
 )
 logpdf, pdf = _family.logpdf, _family.pdf
 cdf, logcdf, sf, logsf = _family.cdf, _family.logcdf, _family.sf, _family.logsf
+
+__dir__ = _listing(globals())

@@ -9,6 +9,7 @@ Array([0.  , 0.25, 0.  ], dtype=float32)
 from __future__ import annotations
 
 import functrax.numpy as jnp
+from functrax.core.lazy import listing as _listing
 from functrax.scipy.stats.families import continuous
 
 _family = continuous(
@@ -20,3 +21,5 @@ _family = continuous(
     ppf=lambda q: q,
 )
 logpdf, pdf, cdf, ppf = _family.logpdf, _family.pdf, _family.cdf, _family.ppf
+
+__dir__ = _listing(globals())

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 
 import functrax.numpy as jnp
+from functrax.core.lazy import listing as _listing
 from functrax.scipy.special import i0e
 from functrax.scipy.stats.families import continuous
 
@@ -20,3 +21,5 @@ _family = continuous(
     logpdf=lambda x, kappa: kappa * (jnp.cos(x) - 1) - jnp.log(2 * math.pi * i0e(kappa)),
 )
 logpdf, pdf = _family.logpdf, _family.pdf
+
+__dir__ = _listing(globals())

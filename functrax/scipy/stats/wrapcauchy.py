@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 
 import functrax.numpy as jnp
+from functrax.core.lazy import listing as _listing
 from functrax.core.tracing.primitive import Value
 from functrax.scipy.stats.families import continuous
 
@@ -25,3 +26,5 @@ _family = continuous(
     "wrapcauchy", ("c",), support=(0.0, 2 * math.pi), inside=1.0, located=False, logpdf=_logpdf
 )
 logpdf, pdf = _family.logpdf, _family.pdf
+
+__dir__ = _listing(globals())

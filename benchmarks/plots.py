@@ -30,10 +30,13 @@ DRAWN = {
         "Operations at middle sizes": "operations",
     },
     "RESULTS_RESEARCH.md": {"Research programs against JAX": "research"},
+    "RESULTS_GPU.md": {"Results on a GPU": "gpu"},
 }
-FUNCTRAX, JAX = "functrax", "JAX jit"
-MARKERS = {JAX: "o", "PyTorch": "s", "NumPy": "v", "Dr.Jit": "D"}
-COLOURS = {JAX: "tab:blue", "PyTorch": "tab:orange", "NumPy": "tab:gray", "Dr.Jit": "tab:green"}
+JAX = "JAX jit"
+MARKERS = {JAX: "o", "JAX": "o", "PyTorch": "s", "torch.compile": "^", "NumPy": "v", "Dr.Jit": "D"}
+COLOURS = {JAX: "tab:blue", "JAX": "tab:blue", "PyTorch": "tab:orange", "NumPy": "tab:gray"}
+COLOURS |= {"torch.compile": "tab:purple", "Dr.Jit": "tab:green"}
+TARGETS = "targets"  # the column of tables that say in it which targets are missed
 LONG = 100  # a table of more rows is drawn as one curve
 
 
@@ -72,11 +75,21 @@ def number(cell: str) -> float | None:
 
 
 def row(header: list[str], cells: list[str]) -> Row:
-    """A row of a table by the cells of its line."""
+    """A row of a table by the cells of its line: times, or ratios, which end with ``×``."""
     values = dict(zip(header, cells))
-    mine = number(values[FUNCTRAX])
-    times = {peer: number(values.get(peer, "")) for peer in MARKERS}
-    ratios = {peer: time / mine for peer, time in times.items() if time and mine}
+    mine = number(values[header[1]])
+    found = {peer: number(values.get(peer, "")) for peer in MARKERS}
+    ratios = {
+        peer: x if values[peer].endswith("×") else x / mine
+        for peer, x in found.items()
+        if x and mine
+    }
+    if TARGETS in values:
+        targets = values[TARGETS].removeprefix("missed: ")
+        times = ", ".join(
+            [values[header[1]] + " µs", *(f"{p} {r:.2f}×" for p, r in ratios.items())]
+        )
+        return Row(values["row"], ratios, None, f"{targets}: {times}", values[TARGETS] != targets)
     reached = values["target: reached"].replace("**", "")
     target = re.search(rf"≥ ([\d.]+)× {JAX}", reached)
     missed = "missed" in values["verdict"]
@@ -102,7 +115,7 @@ def tables(text: str, drawn: dict[str, str]) -> Iterator[Table]:
             cells = [cell.strip() for cell in line.strip("|").split("|")]
             if not header:
                 header = cells
-            elif "verdict" in header and not cells[0].startswith("---"):
+            elif {"verdict", TARGETS} & set(header) and not cells[0].startswith("---"):
                 rows.append(row(header, cells))
             continue
         if rows and heading in left:

@@ -40,6 +40,24 @@ def test_tables() -> None:
     assert "| a product | ≥ 1× JAX jit: 0.50×; ≤ 10: 10.5 |" in text and "| a sum |" not in text
 
 
+def test_a_table_of_ratios() -> None:
+    text = """# On a chip
+
+2026-01-02, commit abc, a chip; functrax 0.1.0.
+
+| row | functrax, µs | of the copy | JAX | torch.compile | targets |
+|---|---|---|---|---|---|
+| a sum | 69.3 | 93 % | 0.98× | 0.92× | missed: 1× of both |
+| a step | 9.6 | | 7.08× | – | met |
+"""
+    (table,) = plots.tables(text, {"On a chip": "chip"})
+    one, two = table.rows
+    reached = "1× of both: 69.3 µs, JAX 0.98×, torch.compile 0.92×"
+    assert one == plots.Row("a sum", {"JAX": 0.98, "torch.compile": 0.92}, None, reached, True)
+    assert two.ratios == {"JAX": 7.08} and not two.missed
+    assert f"| a sum | {reached} |" in plots.page([table])
+
+
 def test_the_page_is_that_of_the_tables() -> None:
     found = plots.all_tables()
     assert (plots.DOCS / "measured.md").read_text(encoding="utf-8") == plots.page(found), (

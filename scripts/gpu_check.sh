@@ -6,18 +6,23 @@
 #     FUNCTRAX_CUDA_DRIVER=simulated bash scripts/gpu_check.sh --quick   # its logic, without a GPU
 #
 # It makes a virtual environment, .venv-gpu or $FUNCTRAX_VENV, which sees the packages of $PYTHON
-# (JAX and PyTorch among them); what is missing is installed if there is a network. The seconds of
-# each step are bounded, and a step that fails leaves the next ones in: the report says so, and the
-# exit status is that of the worst.
+# (JAX and PyTorch among them); what is missing is installed if there is a network. With --as-is it
+# makes none and takes $PYTHON, which has pytest, and the extension in this checkout (built on
+# another machine, say). The seconds of each step are bounded, and a step that fails leaves the next
+# ones in: the report says so, and the exit status is that of the worst.
 set -uo pipefail
 export FUNCTRAX_VENV="${FUNCTRAX_VENV:-$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)/.venv-gpu}"
 source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
 
-quick=false
-if [ "${1:-}" = --quick ]; then
-  quick=true
+quick=false as_is=false
+while [[ "${1:-}" == --* ]]; do
+  case "$1" in
+    --quick) quick=true ;;
+    --as-is) as_is=true ;;
+    *) echo "usage: scripts/gpu_check.sh [--quick] [--as-is] [report.md]" >&2 && exit 2 ;;
+  esac
   shift
-fi
+done
 report="$(realpath -m "${1:-$root/gpu_report.md}")"
 parent="$(command -v "$(find_python)")"
 python="$venv/bin/python"
@@ -32,6 +37,12 @@ if $quick; then
 fi
 
 set_up() {
+  if $as_is; then
+    python="$parent"
+    export PYTHONPATH="$root${PYTHONPATH:+:$PYTHONPATH}"
+    "$python" -c 'from functrax import _native; import pytest'
+    return
+  fi
   "$python" -c '' 2>/dev/null || make_venv || return
   local packages
   packages="$("$python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')" || return

@@ -113,9 +113,28 @@ def test_nothing_else_is_atomic(dtype: str) -> None:
 
 def test_rows_are_shared_by_threads() -> None:
     (kernel,) = kernels(lambda x, i, u: x.at[i].add(u), *operands(70, 9, (40,), "float32"))
-    assert "own 2 32 d0 d1" in kernel.loops
+    assert "own 2 32 d0 0 d1" in kernel.loops
 
 
 def test_scatters_beside_other_results() -> None:
     x, i, u = operands(70, 9, (), "int32")
     check(lambda x, i, u: (x.at[i].add(u * 2), u * 2, (u * 2).sum(), x.at[i].max(u)), x, i, u)
+
+
+@pytest.mark.parametrize("last", [1, 3, 20])
+def test_sums_over_several_loops_of_which_the_last_is_short(last: int) -> None:
+    places = f"[2,9,7,{last}] -> [2,120]: (d0, 2*d1 + 3*d2 + 4*d3)"
+    program = functrax.parse(
+        f"{{ lambda ; a:f32[2,9,7,{last}]. let\n"
+        f'  b:f32[2,120] = reindex_reduce[map={{{places}}}, op="add"] a\n in (b,) }}'
+    )
+    x = numbers((2, 9, 7, last), np.float32)
+    want = np.zeros((2, 120), np.float32)
+    for d0, d1, d2, d3 in np.ndindex(x.shape):
+        want[d0, 2 * d1 + 3 * d2 + 4 * d3] += x[d0, d1, d2, d3]
+    run = functrax.extend.jaxpr_as_fun(program)
+    loops = "".join(kernel.loops for kernel in kernels(run, x))
+    assert ("own 4 32 d3 1" in loops) == (last == 3)
+    with on_the_gpu():
+        (found,) = run(x)
+    assert np.asarray(found).tobytes() == want.tobytes()

@@ -541,7 +541,7 @@ grid d2 in 0:int64:units(18) step 1
     ),
     "owners of elements": (
         SCATTER,
-        "own 4 32 d1 d0; grid 32 0",
+        "own 4 32 d1 0 d0; grid 32 0",
         """
 groups of 32 threads
 grid d5 in 0:int64:units(8) step 1
@@ -583,7 +583,7 @@ grid d5 in 0:int64:units(8) step 1
     ),
     "owners of single elements": (
         HISTOGRAM,
-        "own 2 32 d0; grid 32 0",
+        "own 2 32 d0 0; grid 32 0",
         """
 groups of 32 threads
 grid d4 in 0:int64:units(2) step 1

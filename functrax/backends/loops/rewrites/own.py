@@ -5,6 +5,8 @@ Start at :class:`Own`.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from functools import reduce
 from typing import ClassVar, Final
 
 import numpy as np
@@ -46,6 +48,7 @@ class Own(Rewrite):
       owners: how many there are: a power of two.
       grain: how many points of the rows that are updated a group has.
       dim: the innermost of the loops over updates.
+      flat: whether all loops over updates become one, so that the innermost one may be short.
       dims: the dim along rows, whose points the threads of a group share, or none: then an update
         is done by one thread.
     """
@@ -54,6 +57,7 @@ class Own(Rewrite):
     owners: int
     grain: int
     dim: int
+    flat: bool
     dims: tuple[int, ...]
 
     @property
@@ -79,13 +83,36 @@ class Own(Rewrite):
             inside = self._without_row(tree, owner, chunk, loop.body)
             return inside if loop.dim in self.dims else (replace(loop, body=inside),)
         loops = nest(loop)
+        assert loops[-1].dim == self.dim
         updates = replace(loops[-1], kind="group", masked=True, maybe_empty=True)
-        done = self._updates(tree, owner, loops, chunk)
-        return (nested([*loops[:-1], updates], done),)
+        if not self.flat:
+            steps = {self.dim: tree.new_dim()}
+            done = self._updates(tree, owner, loops, chunk, steps, self.dim)
+            return (nested([*loops[:-1], updates], done),)
+        b, flat = tree.builder, tree.new_dim()
+        steps = {x.dim: tree.new_dim() for x in loops}
+        done = self._updates(tree, owner, loops, chunk, steps, flat)
+        end = reduce(b.mul, [x.end for x in loops])
+        body = _split(b, loops, {d: d for d in steps}, index(b, flat), done)
+        return (replace(updates, dim=flat, end=end, body=body),)
 
-    def _updates(self, tree: Function, owner: int, loops: list[Loop], chunk: int) -> Body:
-        """What is done in a step: those of several updates whose elements the owner has."""
-        b, step = tree.builder, tree.new_dim()
+    def _updates(
+        self,
+        tree: Function,
+        owner: int,
+        loops: list[Loop],
+        chunk: int,
+        steps: dict[int, int],
+        shared: int,
+    ) -> Body:
+        """What is done in a step: those of several updates whose elements the owner has.
+
+        Args:
+          steps: by the dims of loops that threads share, those whose indices are of the update
+            whose turn it is.
+          shared: the dim of the loop that threads share.
+        """
+        b = tree.builder
         (store,) = [s for s in loops[-1].body if type(s) is Store]
         holds = b.node("tail", _BOOL)
         if store.guard is not None:
@@ -94,16 +121,17 @@ class Own(Rewrite):
             mine = b.compare("eq", self._owner_of(b, store, loops), _word(b, index(b, owner)))
             holds = b.both(holds, mine)
         same = {d: d for d in range(len(tree.extents))}
-        moved = Rewriting(b, {**same, self.dim: step})
+        moved = Rewriting(b, {**same, **steps})
         inside: list[Statement] = []
         for s in loops[-1].body:
             if type(s) is Let:
                 inside.append(Let((), tuple([moved.scalar(x) for x in s.values])))
             else:
                 inside.append(moved.store(s) if type(s) is Store else s)
-        here = b.node("turn", INDEX, (index(b, self.dim),))
-        bind = Bind(step, here, self._along_row(tree, chunk, tuple(inside)))
-        return (If(holds, (bind,), in_turn=True),)
+        here = b.node("turn", INDEX, (index(b, shared),))
+        those = [loop for loop in loops if loop.dim in steps]
+        body = _split(b, those, steps, here, self._along_row(tree, chunk, tuple(inside)))
+        return (If(holds, body, in_turn=True),)
 
     def _along_row(self, tree: Function, chunk: int, body: Body) -> Body:
         """What is done for each point of a row, or once."""
@@ -128,6 +156,27 @@ class Own(Rewrite):
         # 2**32 over the golden ratio, as an odd number: its multiples are far from one another.
         spread = b.mul(place, b.const(0x9E3779B1, _WORD))
         return b.div(spread, b.const(2**32 // self.owners, _WORD))
+
+
+def _split(
+    b: Builder, loops: Sequence[Loop], dims: Mapping[int, int], place: Scalar, body: Body
+) -> Body:
+    """A body with the indices of some loops, of which one number counts the steps together.
+
+    Args:
+      loops: which begin at 0, the innermost one last.
+      dims: by their dims, those that get the indices.
+      place: the number.
+    """
+    first, *others = loops
+    if others:
+        rest = _word(b, place)
+        for loop in reversed(others):
+            size = _word(b, loop.end)
+            body = (Bind(dims[loop.dim], b.convert(b.rem(rest, size), INDEX), body),)
+            rest = b.div(rest, size)
+        place = b.convert(rest, INDEX)
+    return (Bind(dims[first.dim], place, body),)
 
 
 def _word(b: Builder, x: Scalar) -> Scalar:

@@ -52,7 +52,12 @@ def owners_of(kernel: Kernel, wide: bool, target: Target) -> list[Rewrite] | Non
     chunks = max(min(warps // owners, -(-points // target.warp)), 1)
     grain = -(-points // (chunks * target.warp)) * target.warp
     dims = () if row is None else (row,)
-    return [Own(owners, grain, kernel.inner[-1], dims), Grid(target.warp, wide)]
+    # Dividing takes about as long as three steps of threads that go together.
+    flat = kernel.extents[kernel.inner[-1]] * 4 <= target.warp and updates < 2**32
+    return [
+        Own(owners, grain, kernel.inner[-1], flat and len(kernel.inner) > 1, dims),
+        Grid(target.warp, wide),
+    ]
 
 
 def _row(kernel: Kernel, store: Store) -> int | None:

@@ -57,6 +57,7 @@ NAMESPACES = {
     "functrax.scipy.sparse.linalg": "Linear systems that are given as functions.",
     "functrax.scipy.cluster.vq": "Nearest codes.",
     "functrax.image": "Images of other sizes.",
+    "functrax.ops": "Sums and other reductions over segments.",
     "functrax.tree": "Functions of pytrees.",
     "functrax.tree_util": "Functions of pytrees, and registering containers.",
     "functrax.export": "Programs in files.",
@@ -74,6 +75,9 @@ NAMESPACES = {
     "functrax.monitoring": "Events for tools that watch.",
     "functrax.distributed": "Several processes.",
     "functrax.test_util": "Checks of derivatives.",
+    "functrax.notebook": "Notebooks and terminals.",
+    "functrax.compat": "Programs and libraries written for JAX.",
+    "functrax.experimental.checkify": "Errors of programs as values.",
     "functrax.extend": "For primitives, transformations and interpreters of your own.",
 }
 HERE = Path(__file__).parent

@@ -241,7 +241,7 @@ else:
     __getattr__, __dir__ = _on_demand(
         globals(),
         (
-            *("ad", "ad_checkpoint", "custom_batching", "custom_derivatives", "debug"),
+            *("ad", "ad_checkpoint", "compat", "custom_batching", "custom_derivatives", "debug"),
             *("distributed", "dlpack"),
             *("example_libraries", "experimental", "extend", "ffi"),
             *(
@@ -252,6 +252,7 @@ else:
                 "interpreters",
                 "monitoring",
                 "nn",
+                "notebook",
                 "ops",
                 "profiler",
                 "ref",

@@ -29,3 +29,6 @@ from functrax.compat.missing import (
     Request as Request,
     report as report,
 )
+from functrax.core.lazy import listing as _listing
+
+__dir__ = _listing(globals())

@@ -31,6 +31,7 @@ from functrax import lax, numpy as jnp
 from functrax.core.boundaries.tracebacks import boundary, deliberate
 from functrax.core.errors.typed import ArgumentError, DTypeError
 from functrax.core.ir.jaxpr import Eqn, Jaxpr, Literal, programs_in
+from functrax.core.lazy import listing as _listing
 from functrax.core.pytree.operations import register_pytree_node_class, tree_flatten, tree_unflatten
 from functrax.core.tracing.inputs import as_value, concrete, is_valid_argument
 from functrax.core.tracing.primitive import Elementwise, Value
@@ -448,3 +449,5 @@ _FUNCTIONAL: dict[str, Callable[..., tuple[Error, Sequence[Any]]]] = {
     "while": _while,
     "cond": _cond,
 }
+
+__dir__ = _listing(globals())

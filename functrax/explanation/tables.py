@@ -75,8 +75,8 @@ def head_lines(e: Explanation) -> tuple[str, str]:
     return (
         f"{e.name}({inputs}) -> ({outputs})",
         f"{counts}; cost {size(e.cost)}: reads {size(e.bytes_read)}, "
-        f"writes {size(e.bytes_written)}{staged}; {quantity(e.flops)}flop, "
-        f"{quantity(e.transcendentals)}transcendentals",
+        f"writes {size(e.bytes_written)}{staged}; {quantity(e.flops + e.transcendentals)}flop, "
+        f"{quantity(e.transcendentals).strip()} of them transcendental",
     )
 
 

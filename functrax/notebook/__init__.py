@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from typing import Final, Protocol
 
+from functrax.core.lazy import listing as _listing
 from functrax.notebook.compiles import show_compiles as show_compiles
 from functrax.notebook.watched_loops import progress as progress
 
@@ -45,3 +46,6 @@ def load_ipython_extension(shell: Shell) -> None:
     shell.register_magic_function(ExplainMagic(shell), magic_kind="line_cell", magic_name="explain")
     if sys.stderr.isatty():
         _compiles.start()
+
+
+__dir__ = _listing(globals())

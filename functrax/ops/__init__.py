@@ -1,5 +1,6 @@
 """Reductions over segments, and the names that JAX removed in favour of ``x.at[...]``."""
 
+from functrax.core.lazy import listing as _listing
 from functrax.ops.segments import (
     index as index,
     index_add as index_add,
@@ -12,3 +13,5 @@ from functrax.ops.segments import (
     segment_prod as segment_prod,
     segment_sum as segment_sum,
 )
+
+__dir__ = _listing(globals())

@@ -70,6 +70,9 @@ class SourceLine:
 
     __repr__ = __str__
 
+    def __reduce__(self) -> tuple[type[FixedLine], tuple[str, int, str]]:
+        return FixedLine, (self.file, self.line, self.function)
+
 
 class FixedLine(SourceLine):
     """A line read from a program's text, which has no code object behind it."""

@@ -11,6 +11,8 @@ Start at :class:`FunctraxError`; the subclasses only choose a name and a built-i
 
 from __future__ import annotations
 
+from typing import Any
+
 from functrax.core.errors.source import SourceLine, user_line
 
 
@@ -24,6 +26,13 @@ class FunctraxError(Exception):
       where: the line at fault; found from the stack when omitted.
     """
 
+    __module__ = "functrax.errors"  # where users find it, as tracebacks say
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if cls.__module__ == __name__:
+            cls.__module__ = FunctraxError.__module__
+
     def __init__(
         self, what: str, *, got: str = "", fix: str = "", where: SourceLine | None = None
     ) -> None:
@@ -33,12 +42,24 @@ class FunctraxError(Exception):
         self.fix = fix
         super().__init__(self._text())
 
+    def __reduce__(self) -> Any:
+        return _again, (type(self), self.args, self.__dict__)
+
     def _text(self) -> str:
         parts = [self.what]
         for label, text in (("got", self.got), ("at", str(self.where or "")), ("try", self.fix)):
             if text:
                 parts.append(f"  {label:<5} " + text.replace("\n", "\n        "))
         return "\n".join(parts)
+
+
+def _again(
+    kind: type[FunctraxError], args: tuple[Any, ...], parts: dict[str, Any]
+) -> FunctraxError:
+    """An error as it was pickled: other processes raise it with its text and its line."""
+    error = kind.__new__(kind, *args)
+    error.__dict__.update(parts)
+    return error
 
 
 class ShapeError(FunctraxError, TypeError, ValueError):

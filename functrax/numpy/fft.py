@@ -114,8 +114,18 @@ def _factor(kind: str, norm: str | None, size: int) -> float:
     return math.pow(size, root if kind in ("IFFT", "IRFFT") else -root)
 
 
-def _along(n: int | None) -> Any:
-    return None if n is None else (n,)
+def _along(name: str, n: int | None) -> tuple[int] | None:
+    """The length of a transform along one axis, where -1 does not mean the whole axis."""
+    if n is None:
+        return None
+    length = integer(name, "a length", n)
+    if length < 1:
+        raise ArgumentError(
+            f"{name}: Invalid number of FFT data points ({length}) specified",
+            got=f"n = {length}",
+            fix="n of 1 and more, or None for the whole axis",
+        )
+    return (length,)
 
 
 def fft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
@@ -137,7 +147,7 @@ def fft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = N
     >>> jnp.fft.fft(jnp.array([1.0, 2.0]))
     Array([ 3.+0.j, -1.+0.j], dtype=complex64)
     """
-    return _transform("fft", "FFT", a, _along(n), (axis,), norm)
+    return _transform("fft", "FFT", a, _along("fft", n), (axis,), norm)
 
 
 def ifft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
@@ -159,7 +169,7 @@ def ifft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = 
     >>> jnp.fft.ifft(jnp.array([3.0, -1.0]))
     Array([1.+0.j, 2.+0.j], dtype=complex64)
     """
-    return _transform("ifft", "IFFT", a, _along(n), (axis,), norm)
+    return _transform("ifft", "IFFT", a, _along("ifft", n), (axis,), norm)
 
 
 def rfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
@@ -181,7 +191,7 @@ def rfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = 
     >>> jnp.fft.rfft(jnp.array([1.0, 2.0, 1.0, 2.0]))
     Array([ 6.+0.j,  0.+0.j, -2.+0.j], dtype=complex64)
     """
-    return _transform("rfft", "RFFT", a, _along(n), (axis,), norm)
+    return _transform("rfft", "RFFT", a, _along("rfft", n), (axis,), norm)
 
 
 def irfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
@@ -203,7 +213,7 @@ def irfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None =
     >>> jnp.fft.irfft(jnp.fft.rfft(jnp.array([1.0, 2.0, 6.0])), n=3)
     Array([1., 2., 6.], dtype=float32)
     """
-    return _transform("irfft", "IRFFT", a, _along(n), (axis,), norm)
+    return _transform("irfft", "IRFFT", a, _along("irfft", n), (axis,), norm)
 
 
 def _other_way(norm: str | None) -> str:
@@ -230,7 +240,7 @@ def hfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = 
     Array([ 8., -2.,  0., -2.], dtype=float32)
     """
     checked = norm if norm is not None and norm not in _NORMS else _other_way(norm)
-    return _transform("hfft", "IRFFT", conj(asarray(a)), _along(n), (axis,), checked)
+    return _transform("hfft", "IRFFT", conj(asarray(a)), _along("hfft", n), (axis,), checked)
 
 
 def ihfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
@@ -253,7 +263,7 @@ def ihfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None =
     Array([2.-0.j, 3.-0.j, 4.-0.j], dtype=complex64)
     """
     checked = norm if norm is not None and norm not in _NORMS else _other_way(norm)
-    return conj(_transform("ihfft", "RFFT", a, _along(n), (axis,), checked))
+    return conj(_transform("ihfft", "RFFT", a, _along("ihfft", n), (axis,), checked))
 
 
 def fftn(
@@ -266,7 +276,7 @@ def fftn(
 
     Args:
       a: an array, taken as complex.
-      s: for each axis how many elements to take.
+      s: for each axis how many elements to take; -1 takes the whole axis.
       axes: the axes.
       norm: as for :func:`fft`.
 
@@ -294,7 +304,7 @@ def ifftn(
 
     Args:
       a: an array, taken as complex.
-      s: for each axis how many elements to take.
+      s: for each axis how many elements to take; -1 takes the whole axis.
       axes: the axes.
       norm: as for :func:`fft`.
 
@@ -322,7 +332,7 @@ def rfftn(
 
     Args:
       a: a real array.
-      s: for each axis how many elements to take.
+      s: for each axis how many elements to take; -1 takes the whole axis.
       axes: the axes.
       norm: as for :func:`fft`.
 
@@ -349,7 +359,8 @@ def irfftn(
 
     Args:
       a: an array, taken as complex.
-      s: the result's sizes along the axes; the last one is ``2 (size - 1)`` if omitted.
+      s: the result's sizes along the axes, -1 for that of the operand; the last one is
+        ``2 (size - 1)`` if omitted.
       axes: the axes.
       norm: as for :func:`fft`.
 
@@ -390,7 +401,7 @@ def fft2(
 
     Args:
       a: an array, taken as complex.
-      s: for each axis how many elements to take.
+      s: for each axis how many elements to take; -1 takes the whole axis.
       axes: two axes.
       norm: as for :func:`fft`.
 
@@ -418,7 +429,7 @@ def ifft2(
 
     Args:
       a: an array, taken as complex.
-      s: for each axis how many elements to take.
+      s: for each axis how many elements to take; -1 takes the whole axis.
       axes: two axes.
       norm: as for :func:`fft`.
 
@@ -446,7 +457,7 @@ def rfft2(
 
     Args:
       a: a real array.
-      s: for each axis how many elements to take.
+      s: for each axis how many elements to take; -1 takes the whole axis.
       axes: two axes.
       norm: as for :func:`fft`.
 
@@ -474,7 +485,8 @@ def irfft2(
 
     Args:
       a: an array, taken as complex.
-      s: the result's sizes along the axes; the last one is ``2 (size - 1)`` if omitted.
+      s: the result's sizes along the axes, -1 for that of the operand; the last one is
+        ``2 (size - 1)`` if omitted.
       axes: two axes.
       norm: as for :func:`fft`.
 

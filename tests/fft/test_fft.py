@@ -77,13 +77,22 @@ def test_jit_and_vmap() -> None:
     np.testing.assert_allclose(got, np.fft.rfft(X.swapaxes(0, 1)), atol=1e-12)
 
 
+@pytest.mark.parametrize("n", [-2, -1, 0])
+@pytest.mark.parametrize("name", ["fft", "ifft", "rfft", "irfft", "hfft", "ihfft"])
+def test_no_number_of_points_below_one(name: str, n: int) -> None:
+    """Along one axis, -1 does not mean the whole axis, neither for NumPy nor for JAX."""
+    for x in (X, X[..., :0]):
+        with pytest.raises(ArgumentError, match=rf"^{name}: Invalid number .*\({n}\) specified"):
+            getattr(jnp.fft, name)(x, n)
+
+
 def test_refused_arguments() -> None:
     with pytest.raises(ArgumentError, match="norm"):
         jnp.fft.fft(X, norm="unitary")
     with pytest.raises(ArgumentError, match="real numbers"):
         jnp.fft.rfft(Z)
     with pytest.raises(ArgumentError, match="length"):
-        jnp.fft.fft(X, 0)
+        jnp.fft.fftn(X, (0,), (0,))
     with pytest.raises(ArgumentError, match="fft_type"):
         lax.fft(X, "DCT", (5,))
     with pytest.raises(DTypeError, match="complex"):

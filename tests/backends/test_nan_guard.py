@@ -108,3 +108,45 @@ def test_what_is_no_kernel_is_looked_at_too() -> None:
 
     text = message(f, -np.eye(2, dtype=np.float32))
     assert text.startswith("debug_nans: cholesky gave a NaN")
+
+
+INDEFINITE = np.array([[4, 1, 1], [1, 2, 3], [1, 3, 1]], np.float32)  # its first two rows are not
+
+
+@pytest.mark.parametrize(
+    ("function", "args", "why", "fix"),
+    [
+        (jnp.linalg.cholesky, (INDEFINITE,), "not positive definite: row 2 fails first", "add to"),
+        (
+            jnp.linalg.cholesky,
+            (np.stack([np.eye(3, dtype=np.float32), INDEFINITE]),),
+            "not positive definite: row 2 of matrix (1,) fails first",
+            "add to its diagonal",
+        ),
+        (jnp.linalg.solve, (np.ones((2, 2), np.float32), array(1, 2)), "singular", "lstsq"),
+        (
+            functrax.scipy.linalg.solve_triangular,
+            (np.zeros((2, 2), np.float32), array(0, 1)),
+            "the diagonal is 0 at row 0",
+            "without zeros",
+        ),
+        (
+            functrax.grad(lambda x: jnp.sqrt(x * x)),
+            (np.float32(0),),
+            "operand 1 was infinite before, as a derivative is at the end of a domain",
+            "debug_infs",
+        ),
+    ],
+)
+def test_the_advice_is_that_of_the_operation(
+    function: Any, args: tuple[Any, ...], why: str, fix: str
+) -> None:
+    for run in (function, functrax.jit(function)):
+        with functrax.debug_nans(), pytest.raises(errors.NonFiniteError) as caught:
+            run(*args)
+        assert why in caught.value.got.splitlines()[-1] and fix in caught.value.fix
+
+
+def test_nothing_is_said_of_a_matrix_that_has_nans_already() -> None:
+    text = message(jnp.linalg.cholesky, np.full((2, 2), np.nan, np.float32))
+    assert "positive definite" not in text

@@ -60,6 +60,7 @@ def check(
         option, noun = found
         shown = [f"operand {i}: {_summary(x)}" for i, x in enumerate(operands)]
         shown.append(f"result: {_summary(result)}")
+        index: Any = ...
         if isinstance(primitive, Elementwise):
             index = tuple(int(k) for k in np.argwhere(_FORBIDDEN[option][0](value))[0])
             shown.append(_at(index, operands, value[index]))
@@ -67,13 +68,36 @@ def check(
         what += f"in {primitive.name}"
         if primitive.holds_programs or any(_forbidden(x) for x in operands):
             what += "; the de-optimized function did not give it: it is a literal, or an input"
+        why, fix = _advice(primitive, operands, index, option)
         raise NonFiniteError(
             f"{option}: {what}",
-            got="\n".join(shown),
-            fix="keep the operands where the operation is defined (functrax.numpy.where "
-            f"on its argument, not on its result), or turn {option} off",
+            got="\n".join([*shown, why] if why else shown),
+            fix=f"{fix}, or turn {option} off",
             where=where,
         )
+
+
+def _advice(
+    primitive: Primitive, operands: Sequence[Any], index: Any, option: str
+) -> tuple[str, str]:
+    """Why the elements at an index are not finite, "" if that is not known, and what to do."""
+    arrays = [_whole(x) for x in operands]
+    floats = [(i, x) for i, x in enumerate(arrays) if dtypes.is_inexact(x.dtype)]
+    infinite = [i for i, x in floats if np.isinf(x[index] if np.ndim(x) else x).any()]
+    if infinite and option == "debug_nans":
+        return (
+            f"operand {infinite[0]} was infinite before, as a derivative is at the end of a domain "
+            "(that of sqrt at 0)",
+            "debug_infs, which names the operation that gave the infinity, and "
+            "functrax.numpy.where on the argument of that one",
+        )
+    if primitive.why_not_finite is not None and all(np.isfinite(x).all() for _, x in floats):
+        why, fix = primitive.why_not_finite(*arrays)
+        return why, fix
+    return "", (
+        "keep the operands where the operation is defined (functrax.numpy.where on its argument, "
+        "not on its result)"
+    )
 
 
 def _forbidden(x: Any) -> bool:
@@ -127,14 +151,18 @@ def _surely_finite(result: Any) -> bool:
     return math.isfinite(largest) and 2 * largest < float(dtypes.finfo(result.dtype).max)
 
 
+def _whole(x: Any) -> Array:
+    return np.asarray(x.materialize() if type(x) is Deferred else x)
+
+
 def _values(x: Any) -> Array:
-    array = np.asarray(x.materialize() if type(x) is Deferred else x)
+    array = _whole(x)
     return core(array) if array.size else array
 
 
 def _at(index: tuple[int, ...], operands: Sequence[Any], result: Any) -> str:
     """The elements that an elementwise operation went wrong with, at the first place."""
-    arrays = [x.materialize() if type(x) is Deferred else x for x in operands]
+    arrays = [_whole(x) for x in operands]
     elements = ", ".join(str(x[index] if np.ndim(x) else x) for x in arrays)
     return f"at index {index}: {elements} gave {result}"
 

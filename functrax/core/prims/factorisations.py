@@ -27,6 +27,7 @@ from functrax.core.prims.linear_systems import (
     bad_systems,
     check_system,
     solve_triangle,
+    why_no_solution,
 )
 from functrax.core.prims.matrices import (
     ACCEPTS,
@@ -300,6 +301,7 @@ class LinearSolve(Opaque):
 
     name = "linear_solve"
     accepts = ACCEPTS
+    why_not_finite = staticmethod(why_no_solution)
 
     def shape_rule(self, a: ShapedArray, b: ShapedArray) -> Avals:
         check_system("linear_solve", a, b)
@@ -363,6 +365,7 @@ class FactoredSolve(Opaque):
 
     name = "factored_solve"
     accepts = ACCEPTS
+    why_not_finite = staticmethod(why_no_solution)
 
     def shape_rule(
         self, a: ShapedArray, factors: ShapedArray, order: ShapedArray, b: ShapedArray, **how: Any

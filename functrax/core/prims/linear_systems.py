@@ -67,6 +67,14 @@ def solve_each(solve: Opaque, a: Value, b: Value, **how: Any) -> Value:
     return reshape(solve.batch(size, (a, sides), (False, True), **how)[0], shape=b.aval.shape)
 
 
+def why_no_solution(a: Any, *others: Any) -> tuple[str, str]:
+    """Why the system of a finite matrix has no finite solution, for ``why_not_finite``."""
+    return (
+        "the matrix is singular, or close to it",
+        "functrax.numpy.linalg.lstsq or pinv, or add to the matrix's diagonal",
+    )
+
+
 class MatrixFunction(Opaque):
     """Base: a function of one matrix, for each index of the leading axes."""
 
@@ -82,6 +90,9 @@ class MatrixFunction(Opaque):
         """``(x, **params)`` -> the types of the results, for matrices that fit."""
         found: ShapedArray = args[0]
         return found
+
+    def why_not_finite(self, x: Any) -> tuple[str, str]:
+        return "numbers too large for the dtype, or no convergence", "divide the matrix by its norm"
 
     def batch(
         self, size: int, args: Ops, batched: Sequence[bool], **params: Any
@@ -172,6 +183,16 @@ class TriangularSolve(Opaque):
         change = matmul(da, x) if how["left_side"] else matmul(x, da)
         return x, self.bind(a, neg(change) if db is None else sub(db, change), **how)
 
+    def why_not_finite(self, a: Any, b: Any) -> tuple[str, str]:
+        zeros = np.argwhere(np.diagonal(a, axis1=-2, axis2=-1) == 0)
+        if not len(zeros):
+            return why_no_solution(a, b)
+        *index, row = zeros[0].tolist()
+        return (
+            f"the diagonal is 0 at row {row}{_of_matrix(index)}",
+            "a triangle without zeros on its diagonal, or functrax.numpy.linalg.lstsq",
+        )
+
     def transpose(self, ct: Value, a: Any, b: Any, **how: Any) -> list[Value | None]:
         if isinstance(a, Linear):
             raise a.not_linear()
@@ -201,6 +222,11 @@ class TriangularSolve(Opaque):
     def bad_samples(self) -> Iterable[BadSample]:
         how = _how(True, True, False, False, False)
         yield from bad_systems(how)
+
+
+def _of_matrix(index: Sequence[int]) -> str:
+    """Which one of several matrices, in words."""
+    return f" of matrix {tuple(index)}" if index else ""
 
 
 def _how(left: bool, lower: bool, turn: bool, conj: bool, unit: bool) -> dict[str, Any]:
@@ -254,6 +280,14 @@ class Cholesky(MatrixFunction):
 
     def reference(self, x: Any) -> Any:
         return values.cholesky(x)
+
+    def why_not_finite(self, x: Any) -> tuple[str, str]:
+        found = values.indefinite(x)
+        where = "" if found is None else f": row {found[1] - 1}{_of_matrix(found[0])} fails first"
+        return (
+            f"the matrix is not positive definite{where}",
+            "a symmetric matrix with positive eigenvalues: add to its diagonal",
+        )
 
     def jvp(self, primals: Ops, tangents: Tangents) -> tuple[Any, Any]:
         (x,), (t,) = primals, tangents

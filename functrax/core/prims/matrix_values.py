@@ -63,6 +63,24 @@ def cholesky(x: Any) -> Any:
     return each(np.linalg.cholesky, x, fallback=lambda m: np.tril(np.full_like(m, np.nan)))
 
 
+def indefinite(x: Any) -> tuple[tuple[int, ...], int] | None:
+    """The first matrix that has no factor, and its first leading minor that is not positive.
+
+    The minor is its order, counted from 1, so that its last row is the one that fails.
+    """
+    for index in np.ndindex(x.shape[:-2]):
+        positive, order = 0, x.shape[-1] + 1
+        while order - positive > 1:
+            middle = (positive + order) // 2
+            if np.isnan(cholesky(x[index][:middle, :middle])).any():
+                order = middle
+            else:
+                positive = middle
+        if order <= x.shape[-1]:
+            return index, order
+    return None
+
+
 def solve(a: Any, b: Any) -> Any:
     """``inv(a) @ b``; NaN where ``a`` is singular."""
     if a.shape[-1] == 0 or b.shape[-1] == 0:

@@ -166,7 +166,8 @@ class Primitive(metaclass=_Abstract):
     reads_bits: bool = False
     #: It moves elements as they are, or converts them, so it takes stored dtypes as they are.
     takes_stored: ClassVar[bool] = False
-
+    #: ``(*operands)``, finite ones: why results are not, and what to do; None if it cannot tell.
+    why_not_finite: Callable[..., tuple[str, str]] | None = None
     #: ``(outs, *operands, **params)``: writes what :meth:`reference` gives to NumPy arrays, without
     #: storing it elsewhere; None if it does not.
     reference_into: Callable[..., None] | None = None

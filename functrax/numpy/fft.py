@@ -35,8 +35,6 @@ __all__ = [
     "ihfft", "irfft", "irfft2", "irfftn", "rfft", "rfft2", "rfftfreq", "rfftn",
 ]  # fmt: skip
 
-_NORMS = ("backward", "ortho", "forward")
-
 
 def _operand(name: str, a: Any, is_real: bool) -> Value:
     """An array of real numbers, or of complex ones."""
@@ -83,7 +81,7 @@ def _lengths(name: str, kind: str, x: Value, s: Any, axes: Sequence[int]) -> tup
 
 def _transform(name: str, kind: str, a: Any, s: Any, axes: Any, norm: str | None) -> Value:
     """The transform ``kind`` along axes."""
-    if norm is not None and norm not in _NORMS:
+    if norm not in (None, "backward", "ortho", "forward"):
         raise ArgumentError(
             f"{name}: unknown norm", got=repr(norm), fix="'backward', 'ortho' or 'forward'"
         )
@@ -216,8 +214,8 @@ def irfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None =
     return _transform("irfft", "IRFFT", a, _along("irfft", n), (axis,), norm)
 
 
-def _other_way(norm: str | None) -> str:
-    return {"backward": "forward", "forward": "backward"}.get(norm or "backward", "ortho")
+def _swapped(norm: str | None) -> str | None:
+    return {"backward": "forward", "forward": "backward"}.get(norm or "backward", norm)
 
 
 def hfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
@@ -239,8 +237,7 @@ def hfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = 
     >>> jnp.fft.hfft(jnp.array([1.0, 2.0, 3.0]))
     Array([ 8., -2.,  0., -2.], dtype=float32)
     """
-    checked = norm if norm is not None and norm not in _NORMS else _other_way(norm)
-    return _transform("hfft", "IRFFT", conj(asarray(a)), _along("hfft", n), (axis,), checked)
+    return _transform("hfft", "IRFFT", conj(asarray(a)), _along("hfft", n), (axis,), _swapped(norm))
 
 
 def ihfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None) -> Array:
@@ -262,8 +259,7 @@ def ihfft(a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None =
     >>> jnp.fft.ihfft(jnp.array([12.0, -2.0, 0.0, -2.0]))
     Array([2.-0.j, 3.-0.j, 4.-0.j], dtype=complex64)
     """
-    checked = norm if norm is not None and norm not in _NORMS else _other_way(norm)
-    return conj(_transform("ihfft", "RFFT", a, _along("ihfft", n), (axis,), checked))
+    return conj(_transform("ihfft", "RFFT", a, _along("ihfft", n), (axis,), _swapped(norm)))
 
 
 def fftn(
@@ -359,8 +355,7 @@ def irfftn(
 
     Args:
       a: an array, taken as complex.
-      s: the result's sizes along the axes, -1 for that of the operand; the last one is
-        ``2 (size - 1)`` if omitted.
+      s: the result's sizes along the axes, -1 for ``a``'s; the last is ``2 (size - 1)`` if omitted.
       axes: the axes.
       norm: as for :func:`fft`.
 
@@ -379,11 +374,7 @@ def irfftn(
 
 
 def _two(name: str, axes: Any) -> Any:
-    """Two axes, or None for the last two.
-
-    Raises:
-      ArgumentError: for another number of them.
-    """
+    """Two axes, or None for the last two; an error for another number of them."""
     if axes is not None and len(axes) != 2:
         raise ArgumentError(
             f"{name}: only supports 2 axes", got=f"axes = {axes}", fix=f"{name.replace('2', 'n')}"
@@ -485,8 +476,7 @@ def irfft2(
 
     Args:
       a: an array, taken as complex.
-      s: the result's sizes along the axes, -1 for that of the operand; the last one is
-        ``2 (size - 1)`` if omitted.
+      s: the result's sizes along the axes, -1 for ``a``'s; the last is ``2 (size - 1)`` if omitted.
       axes: two axes.
       norm: as for :func:`fft`.
 

@@ -77,6 +77,11 @@ def unpack(data: bytes) -> tuple[dict[str, Any], dict[str, bytes]]:
     return manifest, members
 
 
+def is_archive(data: bytes) -> bool:
+    """Whether bytes are a file with a program, as far as its first and last ones say."""
+    return zipfile.is_zipfile(io.BytesIO(data)) and data.startswith(b"PK")
+
+
 def _members(data: bytes) -> dict[str, bytes]:
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as file:

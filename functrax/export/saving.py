@@ -15,7 +15,7 @@ import numpy as np
 from functrax.core.arrays.array import from_numpy
 from functrax.core.arrays.operators import Array, Handle
 from functrax.core.boundaries.tracebacks import as_boundary
-from functrax.core.errors.typed import FileFormatError, PyTreeError
+from functrax.core.errors.typed import ArgumentError, FileFormatError, PyTreeError
 from functrax.core.pytree.operations import (
     KeyPath,
     tree_flatten,
@@ -23,9 +23,9 @@ from functrax.core.pytree.operations import (
     tree_unflatten,
 )
 from functrax.core.tracing.inputs import as_value, concrete
-from functrax.export.archive import damaged, read_file, write_file
+from functrax.export.archive import damaged, is_archive, read_file, write_file
 from functrax.export.exported import Exported, deserialize, export
-from functrax.export.tensors import read_tensors, write_tensors
+from functrax.export.tensors import holds_tensors, read_tensors, write_tensors
 from functrax.export.trees import tree_from_json, tree_to_json
 from functrax.random.implementations import IMPLEMENTATIONS
 from functrax.random.key_array import KeyArray, keys_of
@@ -64,6 +64,12 @@ def save(path: str | os.PathLike[str], f: Callable[..., Any], *specs: Any, **kwa
     """
     if isinstance(f, Exported):
         made = f
+    elif not callable(f):
+        raise ArgumentError(
+            "save: keeps functions, and this is none",
+            got=f"{_short(f)} of type {type(f).__name__}",
+            fix="functrax.save_tree(path, tree) for a pytree of arrays; save(path, f, *specs)",
+        )
     else:
         jitted: Any = f if hasattr(f, "trace") else jit(f)
         made = export(jitted, platforms=("cpu", "cuda"))(*specs, **kwargs)
@@ -90,7 +96,14 @@ def load(path: str | os.PathLike[str]) -> Exported:
     >>> functrax.load(path)(3.0)
     Array(6., dtype=float32, weak_type=True)
     """
-    return deserialize(read_file(path))
+    data = read_file(path)
+    if holds_tensors(data):
+        raise FileFormatError(
+            "load: the file holds a tree of arrays, and no function",
+            got=os.fspath(path),
+            fix="functrax.load_tree(path)",
+        )
+    return deserialize(data)
 
 
 @as_boundary
@@ -124,6 +137,11 @@ def save_tree(path: str | os.PathLike[str], tree: Any) -> None:
         arrays[name] = _array(name, leaf, about)
     told = {"tree": tree_to_json(structure), "leaves": list(arrays), "about": about}
     write_file(path, write_tensors(arrays, {_TREE: json.dumps(told, ensure_ascii=False)}))
+
+
+def _short(x: Any) -> str:
+    text = repr(x)
+    return text if len(text) < 100 else text[:100] + "..."
 
 
 def _no_leaf(x: Any) -> bool:
@@ -191,7 +209,14 @@ def load_tree(path: str | os.PathLike[str], like: Any = None) -> Any:
     >>> functrax.load_tree(path)
     [1, (2.5,)]
     """
-    arrays, metadata = read_tensors(read_file(path))
+    data = read_file(path)
+    if is_archive(data):
+        raise FileFormatError(
+            "load_tree: the file holds a function, and no tree of arrays",
+            got=os.fspath(path),
+            fix="functrax.load(path)",
+        )
+    arrays, metadata = read_tensors(data)
     if _TREE not in metadata:
         told: dict[str, Any] = {"leaves": list(arrays), "about": {}}
         structure = tree_flatten(arrays if like is None else like, _no_leaf)[1]

@@ -88,6 +88,15 @@ def read_tensors(data: bytes) -> tuple[dict[str, np.ndarray[Any, Any]], dict[str
         raise _damaged(f"{type(error).__name__}: {error}") from None
 
 
+def holds_tensors(data: bytes) -> bool:
+    """Whether bytes begin as a file of safetensors does, whether it is damaged or not."""
+    try:
+        _header(data)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
 def _header(data: bytes) -> tuple[dict[str, Any], int]:
     size = int.from_bytes(data[:8], "little")
     if len(data) < 8 or size > min(_MAX_HEADER, len(data) - 8):

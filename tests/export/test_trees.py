@@ -101,3 +101,27 @@ def test_what_is_no_array(tmp_path: Path, leaf: Any, message: str) -> None:
     with pytest.raises(errors.PyTreeError, match=message):
         functrax.save_tree(tmp_path / "f", {"x": leaf})
     assert not (tmp_path / "f").exists()
+
+
+def test_each_kind_of_file_names_the_function_that_reads_it(tmp_path: Path) -> None:
+    functrax.save_tree(tmp_path / "tree", {"w": jnp.ones(2)})
+    functrax.save(tmp_path / "program", jnp.sin, jnp.ones(2))
+    with pytest.raises(errors.FileFormatError, match="a tree of arrays") as caught:
+        functrax.load(tmp_path / "tree")
+    assert caught.value.fix == "functrax.load_tree(path)"
+    with pytest.raises(errors.FileFormatError, match="a function") as caught:
+        functrax.load_tree(tmp_path / "program")
+    assert caught.value.fix == "functrax.load(path)"
+
+
+def test_a_tree_is_no_function_to_save(tmp_path: Path) -> None:
+    with pytest.raises(errors.ArgumentError, match=r"^save: ") as caught:
+        functrax.save(tmp_path / "f", {"w": jnp.ones(1000)})
+    assert "functrax.save_tree" in caught.value.fix and len(caught.value.got) < 200
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_path_of_a_missing_file_is_told(tmp_path: Path) -> None:
+    for load in (functrax.load, functrax.load_tree):
+        with pytest.raises(FileNotFoundError, match="no such tree"):
+            load(tmp_path / "no such tree")

@@ -10,10 +10,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from numbers import Real
 from typing import Any, NamedTuple
+
+import numpy as np
 
 import functrax.numpy as jnp
 from functrax import lax
+from functrax.core.arrays.operators import Array
+from functrax.core.boundaries.arguments import explain_all as _explain_all
 from functrax.core.errors.typed import ArgumentError, ShapeError
 from functrax.core.lazy import listing as _listing
 from functrax.core.tracing.primitive import Value
@@ -62,7 +67,7 @@ def minimize(
     x0: ArrayLike,
     args: tuple[Any, ...] = (),
     *,
-    method: str,
+    method: str | None = None,
     tol: float | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> OptimizeResults:
@@ -72,13 +77,13 @@ def minimize(
       fun: takes a vector and ``args``, returns a scalar; it must be differentiable.
       x0: where to start, a vector.
       args: more arguments of ``fun``.
-      method: "BFGS".
+      method: "BFGS"; it has to be said.
       tol: the norm of the gradient at which to stop, if ``options`` do not say it.
       options: ``gtol`` (1e-5), ``norm`` of the gradient (the largest component), ``maxiter`` (200
         for each component) and ``line_search_maxiter`` (30).
 
     Raises:
-      ArgumentError: for another method or an unknown option.
+      ArgumentError: for another method, an unknown option, or an option that is not a number.
       ShapeError: if ``x0`` is no vector or ``fun`` returns no scalar.
 
     Nocedal and Wright, "Numerical Optimization", algorithm 6.1; steps by bisection between the
@@ -118,7 +123,11 @@ def minimize(
     )  # fmt: skip
 
 
-def _options(method: str, tol: float | None, options: Mapping[str, Any] | None) -> dict[str, Any]:
+def _options(
+    method: str | None, tol: float | None, options: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    if method is None:
+        raise ArgumentError("minimize: needs a method", got="none", fix="method='BFGS'")
     if str(method).lower() != "bfgs":
         raise ArgumentError("minimize: unknown method", got=repr(method), fix="method='BFGS'")
     unknown = sorted(set(options or ()) - set(_OPTIONS))
@@ -126,7 +135,18 @@ def _options(method: str, tol: float | None, options: Mapping[str, Any] | None) 
         raise ArgumentError(
             "minimize: unknown options", got=", ".join(unknown), fix=", ".join(_OPTIONS)
         )
-    return {**_OPTIONS, **({} if tol is None else {"gtol": tol}), **(options or {})}
+    given = {**({} if tol is None else {"tol": tol}), **(options or {})}
+    for name, value in given.items():
+        is_array = isinstance(value, (np.generic, np.ndarray, Array)) and not value.shape
+        is_none = name == "maxiter" and value is None
+        if not (is_array or is_none or isinstance(value, Real)):
+            raise ArgumentError(
+                f"minimize: {name} is not a number",
+                got=f"{value!r} of type {type(value).__name__}",
+                fix=f"a number as {name}",
+            )
+    given = {"gtol" if name == "tol" else name: value for name, value in given.items()}
+    return {**_OPTIONS, **given}
 
 
 def _step(both: Callable[[Value], Any], s: _Search, most: int) -> _Search:
@@ -182,4 +202,5 @@ def _line_search(
     return size, value, slope, tries, ~too_far
 
 
+_explain_all(globals())
 __dir__ = _listing(globals())

@@ -200,3 +200,27 @@ def test_a_search_ends_where_no_number_is_nearer() -> None:
 def test_further_arguments_are_a_tuple() -> None:
     with pytest.raises(ArgumentError, match="must be a tuple"):
         optimize.minimize(lambda x, a: (x * a).sum(), np.ones(2), args=45, method="BFGS")
+
+
+def test_minimize_says_what_it_needs() -> None:
+    def square(x: Any) -> Any:
+        return jnp.sum(x**2)
+
+    with pytest.raises(ArgumentError, match=r"^minimize: needs a method") as caught:
+        optimize.minimize(square, jnp.ones(2))
+    assert caught.value.fix == "method='BFGS'"
+    for given in ({"tol": "a"}, {"options": {"gtol": "a"}}, {"options": {"maxiter": [3]}}):
+        with pytest.raises(ArgumentError, match=r"^minimize: \w+ is not a number"):
+            optimize.minimize(square, jnp.ones(2), method="BFGS", **given)  # type: ignore[arg-type]
+    with pytest.raises(ArgumentError, match="unknown keyword"):
+        optimize.minimize(square, jnp.ones(2), methods="BFGS")  # type: ignore[call-arg]
+
+
+def test_numbers_of_minimize_may_be_arrays() -> None:
+    def steps(tol: Any) -> Any:
+        options = {"maxiter": None, "line_search_maxiter": np.int32(20)}
+        return optimize.minimize(
+            rosenbrock, jnp.zeros(2), method="BFGS", tol=tol, options=options
+        ).nit
+
+    assert functrax.jit(steps)(1e-1) < functrax.jit(steps)(jnp.asarray(1e-6))

@@ -13,7 +13,6 @@ from typing import Any, Final, NoReturn
 
 from functrax.core.boundaries.tracebacks import with_boundaries
 from functrax.core.errors.source import cell_number
-from functrax.core.errors.typed import ArgumentError
 from functrax.explanation import explain
 from functrax.explanation.record import Explanation
 
@@ -36,14 +35,23 @@ runs the lines of a cell except the last, which is a call, and explains that one
 """
 
 
+def _usage(what: str, got: str, fix: str) -> Exception:
+    """What is wrong with the text of a magic, which IPython shows without a traceback."""
+    from IPython.core.error import UsageError
+
+    indented = got.replace("\n", "\n        ")
+    found: Exception = UsageError(f"{what}\n  got   {indented}\n  try   {fix}")
+    return found
+
+
 class _Options(argparse.ArgumentParser):
     """Reads the options of the magic; what is wrong is an error, and not the end of the process."""
 
     def error(self, message: str) -> NoReturn:
-        raise ArgumentError(
+        raise _usage(
             "explain: options that it does not have, or too few words",
-            got=message,
-            fix="%explain -m -o plan.html loss(w, x)",
+            message,
+            "%explain -m -o plan.html loss(w, x)",
         )
 
 
@@ -66,7 +74,7 @@ class ExplainMagic:
         options, call = _options_and_call(line)
         given = self._options.parse_args(options.split())
         if cell is not None and call:
-            raise ArgumentError("%%explain: the call is the cell's last line", got=call, fix=_FIX)
+            raise _usage("%%explain: the call is the cell's last line", call, _FIX)
         # Lines are counted from the first one of the cell, which has the magic.
         found = self._explained(call if cell is None else f"\n{cell}", given.measure)
         if given.out:
@@ -75,15 +83,18 @@ class ExplainMagic:
 
     def _explained(self, text: str, measure: bool) -> Explanation:
         shell = self._shell
-        code = shell.transform_cell(text) if text.strip() else ""
-        code = "\n" * (len(text) - len(text.lstrip("\n"))) + code.lstrip("\n")
-        file = shell.compile.cache(code, _running_cell(), raw_code=code)
-        tree = ast.parse(code, file)
+        try:
+            code = shell.transform_cell(text) if text.strip() else ""
+            code = "\n" * (len(text) - len(text.lstrip("\n"))) + code.lstrip("\n")
+            file = shell.compile.cache(code, _running_cell(), raw_code=code)
+            tree = ast.parse(code, file)
+        except SyntaxError as error:
+            raise _usage("explain: the text is no Python", _pointed(error), _FIX) from None
         last = tree.body[-1] if tree.body else None
         call = last.value if isinstance(last, ast.Expr) else None
         if not isinstance(call, ast.Call):
             got = "nothing" if last is None else ast.unparse(last)
-            raise ArgumentError("explain: there is no call to explain", got=got, fix=_FIX)
+            raise _usage("explain: there is no call to explain", got, _FIX)
         before = ast.Module(tree.body[:-1], type_ignores=[])
         exec(compile(before, file, "exec"), shell.user_ns)
 
@@ -101,6 +112,14 @@ class ExplainMagic:
         finally:
             del shell.user_ns[name]
         return found
+
+
+def _pointed(error: SyntaxError) -> str:
+    """What is wrong with the syntax, and where: the line, and a mark below it."""
+    line = (error.text or "").rstrip()
+    where = f"line {error.lineno}: " if (error.lineno or 1) > 1 else ""
+    column = (error.offset or 1) - 1
+    return f"{where}{error.msg}\n{line}\n{' ' * column}^" if line else f"{where}{error.msg}"
 
 
 def _running_cell() -> int:

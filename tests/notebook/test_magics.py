@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from functrax.errors import ArgumentError, ShapeError
+from functrax.errors import ShapeError
 from functrax.explanation import Explanation
 
 interactive = pytest.importorskip("IPython.core.interactiveshell")
@@ -73,17 +73,26 @@ def test_options(shell: Any, tmp_path: Path) -> None:
     assert (tmp_path / "plan.txt").read_text() == str(e)
 
 
-def test_what_is_no_call(shell: Any) -> None:
+def test_what_is_no_call_is_told_without_a_traceback(
+    shell: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from IPython.core.error import UsageError
+
     for cell, got in (
         ("%explain loss", "loss"),
         ("%explain", "nothing"),
         ("%%explain\ny = loss(w, x)", "y = loss(w, x)"),
         ("%%explain loss(w, x)\nw", "loss(w, x)"),
         ("%explain -k loss(w, x)", "-k"),
+        ("%explain loss(w", "'(' was never closed\n        loss(w\n            ^"),
+        ("%%explain\ny = 1\nloss(w x)", "line 3: invalid syntax"),
     ):
+        capsys.readouterr()
         error = failed(shell, cell)
-        assert isinstance(error, ArgumentError) and got in str(error), cell
-    assert isinstance(failed(shell, "%explain loss(w,"), SyntaxError)
+        assert type(error) is UsageError and got in str(error), cell
+        shown = capsys.readouterr()
+        assert f"UsageError: {error}" in shown.err + shown.out, cell
+        assert ".py" not in shown.err + shown.out, cell
 
 
 def test_errors_say_the_line_of_the_cell(shell: Any) -> None:

@@ -25,6 +25,7 @@ from functrax.backends.places import Committed, known, transfer, unbound
 from functrax.core.arrays.array import READ_AT_ONCE, Borrowed, ConcreteArray
 from functrax.core.errors.typed import (
     ArgumentError,
+    FunctraxError,
     GuardError,
     ShardingError,
     UnavailableError,
@@ -183,14 +184,17 @@ def device_on(platform: str) -> Device:
     try:
         found.device_kind  # noqa: B018  (which opens the driver)
     except RuntimeError as error:
-        raise _no_gpu(platform, str(error)) from error
+        raise _no_gpu(platform, error) from error
     return found
 
 
-def _no_gpu(platform: str, got: str) -> UnavailableError:
+def _no_gpu(platform: str, error: RuntimeError) -> UnavailableError:
+    got, fix = str(error), "'cpu'"
+    if isinstance(error, FunctraxError):
+        got, fix = f"{error.what}\n{error.got}", error.fix or fix
     what = f"{platform!r} requested, but no platforms that are instances of {platform} are present"
     return UnavailableError(
-        f"Unknown backend: {what}. Platforms present are: cpu", got=got, fix="'cpu'"
+        f"Unknown backend: {what}. Platforms present are: cpu", got=got, fix=fix
     )
 
 

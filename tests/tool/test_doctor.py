@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
-from functrax.backends import disk_cache
+import functrax
+from functrax.backends import device as device_module, disk_cache
 from functrax.core import native
+from functrax.errors import UnavailableError
 from functrax.tool import doctor
 from functrax.tool.command_line import main
 
@@ -50,7 +52,8 @@ def test_no_extension(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(native, "extension", None)
     monkeypatch.delenv("FUNCTRAX_NATIVE", raising=False)
     (finding,) = doctor._extension("extension")
-    assert finding.verdict == "note" and "reinstall" in finding.advice
+    assert finding.verdict == "note" and "--no-deps ." in finding.advice
+    assert "150 µs instead of" in finding.text
 
 
 def test_a_cache_that_keeps_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -93,3 +96,36 @@ def test_the_script_says_what_cannot_be_imported(tmp_path: Path) -> None:
     )
     assert run.returncode == 1
     assert "WRONG functrax" in run.stdout and "No module named functrax" in run.stdout
+
+
+def test_notes_are_counted(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    note = doctor.Finding("engine", "note", "it is slow")
+    monkeypatch.setattr(doctor, "_PARTS", {"engine": lambda part: iter([note])})
+    assert main(["doctor"]) == 0
+    assert "1 note, where functrax works, slower or with less: engine" in capsys.readouterr().out
+
+
+def test_no_driver_of_a_gpu_is_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    def device(error: OSError | None, what: str) -> Any:
+        class Absent:
+            @property
+            def device_kind(self) -> str:
+                raise UnavailableError(what, got="libcuda.so.1", fix="install it") from error
+
+        return Absent()
+
+    for error, what, verdict, advice in (
+        (OSError("no file"), "no driver of NVIDIA's", "ok", ""),
+        (None, "NVIDIA's driver is too old", "note", "install it"),
+    ):
+        monkeypatch.setitem(device_module._devices, "cuda", device(error, what))
+        (finding,) = _found("GPU")
+        assert (finding.text, finding.verdict, finding.advice) == (
+            f"none ({what})",
+            verdict,
+            advice,
+        )
+        with pytest.raises(UnavailableError, match="Unknown backend") as caught:
+            functrax.devices("gpu")
+        assert caught.value.got == f"{what}\nlibcuda.so.1" and caught.value.fix == "install it"
+        assert str(caught.value).count("try") == 1

@@ -111,8 +111,11 @@ def complete_shape(name: str, aval: ShapedArray, shape: Shape) -> Shape:
     if unknown and known and aval.size % known == 0:
         return tuple(aval.size // known if size == -1 else size for size in shape)
     if unknown or known != aval.size:
+        why = "the number of elements differs"
+        if unknown:
+            why = f"{known} does not divide {aval.size}, the number of elements"
         raise ShapeError(
-            f"{name}: cannot reshape array of {aval.size} elements: the number of elements differs",
+            f"{name}: cannot reshape array of {aval.size} elements: {why}",
             got=f"{aval.str_short()} of {aval.size} elements, shape {shape}",
             fix=f"a shape with {aval.size} elements; one size may be -1",
         )

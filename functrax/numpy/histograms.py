@@ -254,37 +254,51 @@ def histogramdd(
       Array([[1, 0],
              [0, 2]], dtype=int32)
     """
-    points = _columns(sample)
+    return _histogram("histogramdd", sample, bins, range, weights, density)
+
+
+def _histogram(
+    name: str, sample: Any, bins: Any, range: Any, weights: Any, density: bool | None
+) -> tuple[Array, list[Array]]:
+    """:func:`histogramdd`, for a function of a name."""
+    points = _columns(name, sample)
     count = len(points)
     listed = list(bins) if isinstance(bins, (list, tuple)) else [bins] * count
     ranges = [None] * count if range is None else list(range)
     if len(listed) != count or len(ranges) != count:
         raise ArgumentError(
-            "histogramdd: needs bins and a range for each dimension",
+            f"{name}: needs bins and a range for each dimension",
             got=f"{len(listed)} bins, {len(ranges)} ranges, {count} dimensions",
             fix=f"{count} of them, or one number of bins",
         )
-    edges = [_edges("histogramdd", x, b, r) for x, b, r in zip(points, listed, ranges, strict=True)]
+    edges = [_edges(name, x, b, r) for x, b, r in zip(points, listed, ranges, strict=True)]
     shape = tuple(edge.aval.size - 1 for edge in edges)
     flat, inside = _cell(points, edges, shape)
-    amounts = _ones(flat) if weights is None else to_array("histogramdd", weights, 3)
-    _check_weights("histogramdd", points[0].aval.shape, amounts)
+    amounts = _ones(flat) if weights is None else to_array(name, weights, 3)
+    _check_weights(name, points[0].aval.shape, amounts)
     counts = At(zeros((math.prod(shape),), amounts.aval.dtype))[flat].add(where(inside, amounts, 0))
     counts = reshape_to(counts, shape)
     if density:
-        (counts,) = map(result, promote_dtypes("histogramdd", counts, kind=inexact))
+        (counts,) = map(result, promote_dtypes(name, counts, kind=inexact))
     return (_densities(counts, edges) if density else counts), edges
 
 
-def _columns(sample: Any) -> list[Value]:
+def _columns(name: str, sample: Any) -> list[Value]:
     """The coordinates of points, one vector for each dimension."""
     if isinstance(sample, (list, tuple)):
-        x = stack([to_array("histogramdd", v, k) for k, v in enumerate(sample)], axis=1)
+        each = [to_array(name, v, k) for k, v in enumerate(sample)]
+        if len({v.aval.shape for v in each}) > 1:
+            raise ShapeError(
+                f"{name}: the coordinates of points differ in number",
+                got=", ".join(v.aval.str_short() for v in each),
+                fix="one coordinate of each point in each of the arrays",
+            )
+        x = stack(each, axis=1)
     else:
-        x = to_array("histogramdd", sample)
+        x = to_array(name, sample)
     if x.aval.ndim != 2:
         raise ShapeError(
-            "histogramdd: takes points", got=x.aval.str_short(),
+            f"{name}: takes points", got=x.aval.str_short(),
             fix="an array of shape (number, dimensions)",
         )  # fmt: skip
     return list(unstack(x, axis=1))
@@ -340,5 +354,5 @@ def histogram2d(
              [0, 2]], dtype=int32)
     """
     both: list[Any] = list(bins) if isinstance(bins, (list, tuple)) else [bins, bins]
-    counts, (first, second) = histogramdd([x, y], both, range, weights, density)
+    counts, (first, second) = _histogram("histogram2d", [x, y], both, range, weights, density)
     return counts, first, second

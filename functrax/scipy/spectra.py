@@ -303,15 +303,37 @@ def csd(
     >>> p.shape
     (3,)
     """
+    return _spectrum(
+        "csd", x, y, fs, window, nperseg, noverlap, nfft, detrend, return_onesided, scaling, axis,
+        average,
+    )  # fmt: skip
+
+
+def _spectrum(
+    name: str,
+    x: Any,
+    y: Any,
+    fs: Any,
+    window: Any,
+    nperseg: int | None,
+    noverlap: int | None,
+    nfft: int | None,
+    detrend: Any,
+    return_onesided: bool,
+    scaling: str,
+    axis: int,
+    average: str,
+) -> tuple[Array, Array]:
+    """:func:`csd`, for a function of a name."""
     if scaling not in ("density", "spectrum") or average not in ("mean", "median"):
         raise ArgumentError(
-            "csd: unknown scaling or average",
+            f"{name}: unknown scaling or average",
             got=f"scaling={scaling!r}, average={average!r}",
             fix="'density' or 'spectrum'; 'mean' or 'median'",
         )
     a = jnp.moveaxis(_floats(x), axis, -1)
     b = a if y is None else jnp.moveaxis(_floats(y), axis, -1)
-    frames = _Frames.of("csd", a.shape[-1], window, nperseg, noverlap, nfft)
+    frames = _Frames.of(name, a.shape[-1], window, nperseg, noverlap, nfft)
     onesided = return_onesided and not (jnp.iscomplexobj(a) or jnp.iscomplexobj(b))
     of_a = _segments(a, frames, detrend, onesided)
     of_b = of_a if y is None else _segments(b, frames, detrend, onesided)
@@ -367,7 +389,7 @@ def welch(
     >>> f
     Array([0.  , 0.25, 0.5 ], dtype=float32)
     """
-    return csd(
-        x, None, fs, window, nperseg, noverlap, nfft, detrend, return_onesided, scaling, axis,
-        average,
+    return _spectrum(
+        "welch", x, None, fs, window, nperseg, noverlap, nfft, detrend, return_onesided, scaling,
+        axis, average,
     )  # fmt: skip

@@ -94,3 +94,13 @@ def test_errors() -> None:
         jnp.histogram(X.astype("c8"))
     with pytest.raises(errors.ArgumentError, match="each dimension"):
         jnp.histogramdd(GRID, bins=[2, 2])
+
+
+def test_other_numbers_of_coordinates() -> None:
+    x, y = jnp.ones(50), jnp.ones(7)
+    for name, points in (("histogram2d", (x, y)), ("histogramdd", ([x, y],))):
+        with pytest.raises(
+            errors.ShapeError, match=f"^{name}: the coordinates .* differ in number"
+        ) as e:
+            getattr(jnp, name)(*points)
+        assert "[50]" in e.value.got and "[7]" in e.value.got

@@ -422,3 +422,8 @@ def test_shapes_of_objects_that_only_have_items():
             return (2, 3)[i]
 
     assert jnp.reshape(jnp.arange(6), Sizes()).shape == (2, 3)
+
+
+def test_a_size_that_does_not_divide_the_number_of_elements() -> None:
+    with pytest.raises(errors.ShapeError, match="array of 6 elements: 4 does not divide 6"):
+        jnp.arange(6).reshape(4, -1)

@@ -351,3 +351,10 @@ def test_options_of_seeds_and_keys():
     high = random.gumbel(random.key(1), (4,), mode="high")
     with Override("high_dynamic_range_gumbel", True):
         assert random.gumbel(random.key(1), (4,)).tolist() == high.tolist()
+
+
+def test_lists_are_spoken_of_where_one_was_given():
+    for seed, said in (("a", False), ([1], True)):
+        with pytest.raises(DTypeError) as caught:
+            random.key(seed)
+        assert ("lists" in caught.value.fix) == said

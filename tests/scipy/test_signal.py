@@ -199,3 +199,9 @@ def test_eigh_tridiagonal() -> None:
         linalg.eigh_tridiagonal(d, d)
     with pytest.raises(ArgumentError, match="no range for it"):
         linalg.eigh_tridiagonal(d, e, select="i")
+
+
+def test_errors_name_the_function_that_was_called() -> None:
+    for name, more in (("welch", ()), ("csd", (None,))):
+        with pytest.raises(ArgumentError, match=f"^{name}: sizes do not go together"):
+            getattr(signal, name)(jnp.ones(50), *more, nperseg=0)

@@ -64,10 +64,11 @@ def _as_value(x: Any, what: str = "argument") -> Value:
         return _as_value(next(base for base in bases if isinstance(x, base))(x), what)
     if getattr(x, "is_ref", False) and not isinstance(x, type):
         raise x.no_value(what)
+    lists = "; convert lists with functrax.numpy.array" if isinstance(x, (list, tuple)) else ""
     raise DTypeError(
         f"{what} is not an array or a scalar",
         got=f"Value {x!r} of type {kind} is not a valid JAX type",
-        fix="give arrays, NumPy arrays or numbers; convert lists with functrax.numpy.array",
+        fix=f"give arrays, NumPy arrays or numbers{lists}",
     )
 
 

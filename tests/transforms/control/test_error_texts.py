@@ -61,7 +61,7 @@ CASES: dict[str, tuple[str, Any, str, str, str]] = {
         lambda: lax.cond("a", lambda: 1, lambda: 2),
         "the predicate of cond is not an array or a scalar",
         "Value 'a' of type <class 'str'> is not a valid JAX type",
-        "give arrays, NumPy arrays or numbers; convert lists with functrax.numpy.array",
+        "give arrays, NumPy arrays or numbers",
     ),
     "condition of many elements": (
         "ShapeError",

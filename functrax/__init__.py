@@ -56,8 +56,9 @@ from functrax.core.boundaries.arguments import (
     explain_all as _explain_all,
     explained_member as _explained,
 )
+from functrax.core.boundaries.namespaces import public_names as _public_names
 from functrax.core.ir.jaxpr import ClosedJaxpr as ClosedJaxpr, Jaxpr as Jaxpr
-from functrax.core.lazy import on_demand as _on_demand, sources as _sources
+from functrax.core.lazy import sources as _sources
 from functrax.core.options.accepted_contexts import (
     allow_f16_reductions as allow_f16_reductions,
     array_garbage_collection_guard as array_garbage_collection_guard,
@@ -238,7 +239,7 @@ if TYPE_CHECKING:
     from functrax.transforms.user_rules.custom_jvp import custom_jvp as custom_jvp
     from functrax.transforms.user_rules.custom_vjp import custom_vjp as custom_vjp
 else:
-    __getattr__, __dir__ = _on_demand(
+    __getattr__, __dir__ = _public_names(
         globals(),
         (
             *("ad", "ad_checkpoint", "compat", "custom_batching", "custom_derivatives", "debug"),

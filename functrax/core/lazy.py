@@ -23,6 +23,7 @@ def on_demand(
     submodules: Collection[str],
     members: Mapping[str, str],
     prepare: Callable[[Any], Any] = lambda x: x,
+    missing: Callable[[str, str], AttributeError] | None = None,
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """The ``__getattr__`` and the ``__dir__`` of a package.
 
@@ -31,6 +32,7 @@ def on_demand(
       submodules: names of modules of the package.
       members: of other names, the module that has them.
       prepare: what is done to a member, once.
+      missing: makes the error for a name that there is not, of the package's name and of that one.
     """
     package = namespace["__name__"]
     made: dict[int, tuple[Any, Any]] = {}
@@ -46,6 +48,8 @@ def on_demand(
             return namespace[name]
         if name == "__all__":  # of "from package import *"
             return [x for x in dir_() if not x.startswith("_")]
+        if missing is not None:
+            raise missing(package, name)
         raise AttributeError(f"module {package!r} has no attribute {name!r}", name=name)
 
     def dir_() -> list[str]:

@@ -15,7 +15,8 @@ from functrax.core.boundaries.arguments import (
     explain_all as _explain_all,
     explained_member as _explained,
 )
-from functrax.core.lazy import on_demand as _on_demand, sources as _sources
+from functrax.core.boundaries.namespaces import public_names as _public_names
+from functrax.core.lazy import sources as _sources
 from functrax.core.prims.rounding import RoundingMethod as RoundingMethod
 from functrax.lax.choice import (
     clamp as clamp,
@@ -287,7 +288,7 @@ if TYPE_CHECKING:
         psum as psum,
     )
 else:
-    __getattr__, __dir__ = _on_demand(
+    __getattr__, __dir__ = _public_names(
         globals(),
         ("linalg",),
         _sources(

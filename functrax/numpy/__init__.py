@@ -31,7 +31,8 @@ from functrax.core.boundaries.arguments import (
     explain_all as _explain_all,
     explained_member as _explained,
 )
-from functrax.core.lazy import on_demand as _on_demand, sources as _sources
+from functrax.core.boundaries.namespaces import public_names as _public_names
+from functrax.core.lazy import sources as _sources
 from functrax.core.types.dtypes import STORED as _STORED, finfo as finfo, iinfo as iinfo
 from functrax.core.types.promotion import promote_types as promote_types, result_type as result_type
 from functrax.numpy.analytic import (
@@ -575,7 +576,7 @@ if TYPE_CHECKING:
         kaiser as kaiser,
     )
 else:
-    __getattr__, __dir__ = _on_demand(
+    __getattr__, __dir__ = _public_names(
         globals(),
         (
             "fft",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from functrax.core.lazy import on_demand as _on_demand
+from functrax.core.boundaries.namespaces import public_names as _public_names
 
 if TYPE_CHECKING:
     from functrax.scipy import (
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
         stats as stats,
     )
 else:
-    __getattr__, __dir__ = _on_demand(
+    __getattr__, __dir__ = _public_names(
         globals(),
         (
             *("cluster", "fft", "integrate", "interpolate", "linalg", "ndimage", "optimize"),

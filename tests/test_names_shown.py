@@ -44,3 +44,16 @@ def test_names_that_a_module_shows(name: str) -> None:
     own = {n for n in shown - jax if not isinstance(getattr(module, n), type(importlib))}
     assert own == set(OWN.get(module.__name__, "").split())
     assert {n for n in jax if hasattr(module, n)} <= shown
+
+
+def test_experimental_shows_its_modules() -> None:
+    package = functrax.experimental
+    own = {p.stem for p in Path(package.__file__).parent.iterdir() if p.stem[0] != "_"}
+    modules = {n for n in dir(package) if isinstance(getattr(package, n), type(importlib))}
+    assert own - {"index_checks"} == modules - {"optimizers", "stax"}
+
+
+def test_completion_of_the_options() -> None:
+    shown = dir(functrax.config)
+    assert {"debug_nans", "enable_x64", "update", "read"} <= set(shown)
+    assert "cuda_visible_devices" not in shown  # of JAX, and changes nothing here

@@ -10,8 +10,9 @@ dtype('float64')
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING
 
-from functrax.core.lazy import listing as _listing
+from functrax.core.boundaries.namespaces import public_names as _public_names
 from functrax.core.options.config import Override
 from functrax.core.options.contexts import enable_x64 as enable_x64
 from functrax.example_libraries import optimizers as optimizers, stax as stax
@@ -26,4 +27,25 @@ def disable_x64() -> Override:
     return enable_x64(False)
 
 
-__dir__ = _listing(globals())
+if TYPE_CHECKING:
+    from functrax.experimental import (
+        checkify as checkify,
+        jet as jet,
+        layout as layout,
+        mesh_utils as mesh_utils,
+        multihost_utils as multihost_utils,
+        ode as ode,
+        pjit as pjit,
+        rnn as rnn,
+        shard_map as shard_map,
+        sparse as sparse,
+    )
+else:
+    __getattr__, __dir__ = _public_names(
+        globals(),
+        (
+            *("checkify", "jet", "layout", "mesh_utils", "multihost_utils", "ode", "pjit"),
+            *("rnn", "shard_map", "sparse"),
+        ),
+        {},
+    )

@@ -247,6 +247,9 @@ class Config:
     def __getattr__(self, name: str) -> Any:
         return self.read(name)
 
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *(n for n in OPTIONS if not is_foreign(n))})
+
     def __setattr__(self, name: str, value: object) -> NoReturn:
         raise ArgumentError(
             "config: options are not set by assignment",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -145,3 +146,20 @@ def test_numbers_that_are_refused() -> None:
     ):
         with pytest.raises(ArgumentError, match=match):
             call()
+
+
+@pytest.mark.parametrize(("wide", "rtol"), [(False, 3e-6), (True, 1e-8)])
+def test_derivatives_of_log_ndtr(wide: bool, rtol: float) -> None:
+    """Far on the left the logarithms of density and probability are large, and nearly equal."""
+    low = -20.0 if wide else -10.0  # from where the series is taken
+    x = [-1e15, -1e5, -1000, -40, low - 0.01, low, low + 0.01, -5, 0, 3, 9]
+    with enable_x64(wide):
+        found = jnp.asarray(np.array(x, np.float64 if wide else np.float32))
+        at = np.asarray(found, np.float64)
+        first = math.sqrt(2 / math.pi) / wanted.erfcx(-at / math.sqrt(2))
+        slope = functrax.vmap(functrax.grad(special.log_ndtr))
+        np.testing.assert_allclose(slope(found), first, rtol)
+        some = at > -1000  # below it the closed form of the second derivative cancels
+        second = functrax.vmap(functrax.grad(functrax.grad(special.log_ndtr)))(found[some])
+        np.testing.assert_allclose(second, -first[some] * (at[some] + first[some]), 100 * rtol)
+        assert slope(jnp.array([-np.inf]))[0] == np.inf

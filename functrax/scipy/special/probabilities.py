@@ -162,17 +162,27 @@ def ndtr(x: ArrayLike) -> Array:
     return 0.5 * erfc(-math.sqrt(0.5) * _real("ndtr", x))
 
 
+def _limits(x: Value) -> tuple[float, float]:
+    """Between which numbers ``log(ndtr(x))`` is as exact as the dtype."""
+    return (-10.0, 5.0) if x.dtype.itemsize < 8 else (-20.0, 8.0)
+
+
+def _series(x: Value, order: int) -> Value:
+    """``ndtr(x)`` as a multiple of ``-exp(-x**2 / 2) / (sqrt(2 pi) x)``, far on the left."""
+    total, term = jnp.ones_like(x), jnp.ones_like(x)
+    for n in range(1, order + 1):
+        term = term * -(2 * n - 1) / (x * x)
+        total = total + term
+    return total
+
+
 @functools.partial(custom_jvp, nondiff_argnums=(1,))
 def _log_ndtr(x: Value, series_order: int) -> Value:
     """By three formulas: from ``1 - ndtr(-x)``, from ``log``, and asymptotically on the left."""
-    narrow = x.dtype.itemsize < 8
-    low, high = (-10.0, 5.0) if narrow else (-20.0, 8.0)
+    low, high = _limits(x)
     middle = jnp.log(ndtr(jnp.clip(x, low, high)))
     far = jnp.minimum(x, low)
-    total, term = jnp.ones_like(far), jnp.ones_like(far)
-    for n in range(1, series_order + 1):
-        term = term * -(2 * n - 1) / (far * far)
-        total = total + term
+    total = _series(far, series_order)
     left = -0.5 * far * far - jnp.log(-far) - _HALF_LOG_2PI + jnp.log(total)
     right = -ndtr(-jnp.maximum(x, high))
     return jnp.where(x > high, right, jnp.where(x > low, middle, left))
@@ -182,7 +192,12 @@ def _log_ndtr(x: Value, series_order: int) -> Value:
 def _log_ndtr_jvp(series_order: int, primals: Any, tangents: Any) -> tuple[Value, Value]:
     (x,), (t,) = primals, tangents
     out = _log_ndtr(x, series_order)
-    return out, t * jnp.exp(-0.5 * x * x - _HALF_LOG_2PI - out)
+    # On the left both logarithms are large, and their difference is one of the series.
+    low, _ = _limits(x)
+    is_near = x > low
+    far, near = jnp.where(is_near, low, x), jnp.where(is_near, x, low)
+    right = jnp.exp(-0.5 * near * near - _HALF_LOG_2PI - jnp.where(is_near, out, 0))
+    return out, t * jnp.where(is_near, right, -far / _series(far, series_order))
 
 
 def log_ndtr(x: ArrayLike, series_order: int = 3) -> Array:

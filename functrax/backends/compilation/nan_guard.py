@@ -75,6 +75,7 @@ def _run_checked(
 ) -> list[Any]:
     """Run a program, and check each result; ``lines`` has the line of each equation in turn."""
     env: dict[Atom, Any] = dict(zip(jaxpr.invars, operands))
+    makers: dict[Atom, str] = {}
 
     def value(x: Atom) -> Any:
         return x.val if isinstance(x, Literal) else env[x]
@@ -85,7 +86,9 @@ def _run_checked(
             outs = _run_checked(eqn.params["jaxpr"], values, lines)
         else:
             out = rule_of(eqn.primitive)(eqn.primitive, values, dict(eqn.params))
-            check(eqn.primitive, values, out, next(lines, eqn.source))
+            made_by = [makers.get(x, "") for x in eqn.invars]
+            check(eqn.primitive, values, out, next(lines, eqn.source), made_by)
             outs = out if eqn.primitive.multiple_results else [out]
         env.update(zip(eqn.outvars, outs))
+        makers.update(dict.fromkeys(eqn.outvars, eqn.primitive.name))
     return [value(x) for x in jaxpr.outvars]

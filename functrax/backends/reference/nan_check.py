@@ -37,7 +37,11 @@ def enabled() -> bool:
 
 
 def check(
-    primitive: Primitive, operands: Sequence[Any], results: Any, where: SourceLine | None
+    primitive: Primitive,
+    operands: Sequence[Any],
+    results: Any,
+    where: SourceLine | None,
+    makers: Sequence[str] = (),
 ) -> None:
     """Raise if a result holds a NaN, or an infinity, that the options forbid.
 
@@ -46,6 +50,7 @@ def check(
       operands: its raw operands.
       results: its raw result, or a list of them.
       where: the user's line; None for the line that is running.
+      makers: of each operand the name of the operation that made it, "" if it is not known.
 
     Raises:
       NonFiniteError: naming the primitive, the line, and what went in and came out.
@@ -68,7 +73,7 @@ def check(
         what += f"in {primitive.name}"
         if primitive.holds_programs or any(_forbidden(x) for x in operands):
             what += "; the de-optimized function did not give it: it is a literal, or an input"
-        why, fix = _advice(primitive, operands, index, option)
+        why, fix = _advice(primitive, operands, index, option, makers)
         raise NonFiniteError(
             f"{option}: {what}",
             got="\n".join([*shown, why] if why else shown),
@@ -78,18 +83,20 @@ def check(
 
 
 def _advice(
-    primitive: Primitive, operands: Sequence[Any], index: Any, option: str
+    primitive: Primitive, operands: Sequence[Any], index: Any, option: str, makers: Sequence[str]
 ) -> tuple[str, str]:
     """Why the elements at an index are not finite, "" if that is not known, and what to do."""
     arrays = [_whole(x) for x in operands]
     floats = [(i, x) for i, x in enumerate(arrays) if dtypes.is_inexact(x.dtype)]
     infinite = [i for i, x in floats if np.isinf(x[index] if np.ndim(x) else x).any()]
     if infinite and option == "debug_nans":
+        first = infinite[0]
+        maker = f", from {makers[first]}" if makers and makers[first] else ""
         return (
-            f"operand {infinite[0]} was infinite before, as a derivative is at the end of a domain "
-            "(that of sqrt at 0)",
-            "debug_infs, which names the operation that gave the infinity, and "
-            "functrax.numpy.where on the argument of that one",
+            f"operand {first} was infinite already{maker}, as a function or a derivative is at the "
+            "end of its domain (log at 0, the derivative of sqrt at 0)",
+            "functrax.numpy.where on the argument of that function; debug_infs names the operation "
+            "that gave the infinity",
         )
     if primitive.why_not_finite is not None and all(np.isfinite(x).all() for _, x in floats):
         why, fix = primitive.why_not_finite(*arrays)

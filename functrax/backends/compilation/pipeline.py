@@ -94,6 +94,10 @@ def _is_gather(primitive: Primitive) -> bool:
     return primitive is reindex or primitive is reindex_reduce
 
 
+def _is_sum_at_places(primitive: Primitive) -> bool:
+    return primitive is reindex_reduce
+
+
 def _is_pad(primitive: Primitive) -> bool:
     return primitive is pad
 
@@ -112,6 +116,7 @@ batch = _on_demand("contractions.batch", "batch", _is_contraction)
 share = _on_demand("contractions.added_products", "share", _is_contraction)
 join = _on_demand("contractions.added_products", "join", _is_contraction)
 orient = _on_demand("contractions.orientation", "orient", _is_contraction)
+accumulate = _on_demand("clean.accumulate", "accumulate", _is_sum_at_places)
 
 #: Every stage, in order.
 ROAD: Final = (
@@ -131,6 +136,7 @@ ROAD: Final = (
     as_pass("orient", orient, reorders=True),  # contractions give results in the order wanted
     as_pass("share", share, reorders=True),  # products with a side in common become one
     as_pass("join", join, reorders=True),  # products that are added up become one
+    as_pass("accumulate", accumulate, reorders=True),  # few elements are added where they belong
     as_pass("pack", pack),  # in strict mode, operands of sums lie in the order of reading
     as_pass("dce", dce),  # dead code elimination
     as_pass("fma", multiply_adds),  # fused multiply-adds

@@ -13,7 +13,7 @@ Start at :func:`pieces`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -51,7 +51,7 @@ def pieces(jaxpr: Jaxpr, rewrites: Rewrites) -> Jaxpr:
     found: dict[Atom, Piece] = {
         e.outvars[0]: p for e in eqns if e.primitive is pad and (p := _piece(e)) is not None
     }
-    sums = _sums_of(found, eqns) if len(found) > 1 else []
+    sums = sums_of(found, eqns) if len(found) > 1 else []
     if sums:
         used = uses(eqns, jaxpr.outvars)
         inner: dict[Atom, Eqn] = {e.outvars[0]: e for e in sums if used[e.outvars[0]] == 1}
@@ -59,7 +59,7 @@ def pieces(jaxpr: Jaxpr, rewrites: Rewrites) -> Jaxpr:
         gone: set[Eqn] = set()  # additions inside of sums
         for eqn in reversed(sums):
             if eqn not in gone:
-                terms = _added_up(eqn, inner, gone)
+                terms = added_up(eqn, inner, gone)
                 written = _put_together(eqn, terms, found, rewrites)
                 if written:
                     instead[eqn] = written
@@ -79,8 +79,8 @@ def _piece(eqn: Eqn) -> Piece | None:
     return Piece(d, low[d], low[d] + part.aval.shape[d], part, eqn.outvars[0])
 
 
-def _sums_of(found: Mapping[Atom, Piece], eqns: Sequence[Eqn]) -> list[Eqn]:
-    """The additions, in order, of pieces and of what such additions give."""
+def sums_of(found: Iterable[Atom], eqns: Sequence[Eqn]) -> list[Eqn]:
+    """The additions, in order, of what was found and of what such additions give."""
     of: set[Atom] = {*found}
     sums = []
     for eqn in eqns:
@@ -90,7 +90,7 @@ def _sums_of(found: Mapping[Atom, Piece], eqns: Sequence[Eqn]) -> list[Eqn]:
     return sums
 
 
-def _added_up(root: Eqn, inner: Mapping[Atom, Eqn], gone: set[Eqn]) -> list[Atom]:
+def added_up(root: Eqn, inner: Mapping[Atom, Eqn], gone: set[Eqn]) -> list[Atom]:
     """What a sum adds up, in order, given its last addition; ``gone``: where additions go."""
     terms: list[Atom] = []
     stack: list[Atom] = [*reversed(root.invars)]

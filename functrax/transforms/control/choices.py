@@ -242,17 +242,23 @@ def _common_types(
 ) -> list[ShapedArray]:
     """The types of the results: the first branch's; others may differ in the weak type alone."""
     first, types = traced[0]
-    for function, (flat_fun, avals) in zip(functions[1:], traced[1:], strict=True):
-        names = f"{name_of(functions[0])} and {name_of(function)}"
+    for k, (flat_fun, avals) in enumerate(traced[1:], 1):
+        names = f"{_branch(name, functions, k)} and {_branch(name, functions, 0)}"
         if flat_fun.out_tree != first.out_tree:
             raise PyTreeError(
                 f"{name}: {name} branch outputs must have the same pytree structure",
-                got=f"{names}: {first.out_tree} and {flat_fun.out_tree}",
+                got=f"{names}: {flat_fun.out_tree} and {first.out_tree}",
                 fix="return the same containers from every branch",
             )
         if [(a.shape, a.dtype) for a in avals] != [(a.shape, a.dtype) for a in types]:
             raise _differing(name, names, first, types, avals)
     return types
+
+
+def _branch(name: str, functions: Sequence[Any], k: int) -> str:
+    """What the user gave as a branch; that of ``cond`` for False is the first here."""
+    argument = ("false_fun", "true_fun")[k] if name == "cond" else f"branches[{k}]"
+    return f"{argument} {name_of(functions[k])}"
 
 
 def _differing(
@@ -271,6 +277,6 @@ def _differing(
     )
     return DTypeError(
         f"{name}: the branches return different types",
-        got=f"{names}: result{keystr(path)} is {a.str_short()} and {b.str_short()}",
+        got=f"{names}: result{keystr(path)} is {b.str_short()} and {a.str_short()}",
         fix="return arrays of the same shapes and dtypes from every branch",
     )

@@ -144,7 +144,7 @@ def test_weak_types_are_those_of_the_first_branch() -> None:
     for other in (jnp.float16, jnp.int32):
         with pytest.raises(DTypeError, match="the branches return different types"):
             lax.cond(True, weak, lambda other=other: other(2))
-    with pytest.raises(DTypeError, match=r"result is bf16\[\] and ~f32\[\]"):
+    with pytest.raises(DTypeError, match=r"result is ~f32\[\] and bf16\[\]"):
         lax.cond(True, lambda: 1.0, lambda: jnp.bfloat16(2.0))
 
 
@@ -178,7 +178,7 @@ ERRORS: list[tuple[Any, type[FunctraxError], str]] = [
     (
         lambda: functrax.jit(lambda p: lax.cond(p, lambda: {"a": X}, lambda: {"a": X[:2]}))(True),
         DTypeError,
-        "result['a'] is f32[2] and f32[3]",
+        "true_fun <lambda> and false_fun <lambda>: result['a'] is f32[3] and f32[2]",
     ),
     (
         lambda: functrax.jit(lambda p: lax.cond(p, lambda: X, lambda: (X,)))(True),
@@ -188,7 +188,7 @@ ERRORS: list[tuple[Any, type[FunctraxError], str]] = [
     (
         lambda: lax.cond(True, lambda: X, lambda: X.astype("float16")),
         DTypeError,
-        "result is f16[3] and f32[3]",
+        "result is f32[3] and f16[3]",
     ),
     (lambda: lax.switch(1.0, BRANCHES, X, Y), DTypeError, "not a scalar integer\n  got   ~f32"),
     (lambda: lax.switch(1, [], X), ArgumentError, "there are no branches"),

@@ -213,14 +213,16 @@ class _Interpreter(Visitor):
             got = f"b{buffer}[{place.min()}:{place.max() + 1}] of {len(self.arrays[buffer])}"
             raise self._wrong("an element that is not in its array", got)
 
-    def _watch(self, buffer: int, place: Array, touched: Array, *, writes: bool) -> None:
+    def _watch(
+        self, buffer: int, place: Array, touched: Array, *, writes: bool, atomic: bool = False
+    ) -> None:
         """Look whether threads meet in the memory that they share."""
         if buffer not in self.shared:
             return
         if self.members is None:
             raise self._wrong("shared memory is used where threads do not act each", f"b{buffer}")
         places = np.broadcast_to(place, touched.shape)[touched]
-        fault = self.shared[buffer].access(places, self.members[touched], writes)
+        fault = self.shared[buffer].access(places, self.members[touched], writes, atomic)
         if fault:
             raise self._wrong(fault, f"b{buffer}")
 
@@ -253,16 +255,23 @@ class _Interpreter(Visitor):
         place = self._place(s.address, offset)
         touched = self._touched(guard, place)
         self._check(s.buffer, place, touched)
-        self._watch(s.buffer, place, touched, writes=True)
+        self._watch(s.buffer, place, touched, writes=True, atomic=s.atomic)
         array = self.arrays[s.buffer]
         places = np.broadcast_to(place, touched.shape)[touched]
         values = np.broadcast_to(value, touched.shape)[touched]
-        if s.combine is not None:
-            old = array[places]
-            parts = [self._parts(x) for x in (old, values)]
-            new = self._combined(s.combine, *parts)
-            values = new[0] if len(new) == 1 else (new[0] + 1j * new[1]).astype(array.dtype)
-        array[places] = values
+        if s.atomic:  # several threads may update one element
+            for n in range(len(places)):
+                array[places[n]] = self._updated(s, array[places[n]], values[n])
+        else:
+            array[places] = self._updated(s, array[places], values)
+
+    def _updated(self, s: Store, old: Array, values: Array) -> Array:
+        """What elements become."""
+        if s.combine is None:
+            return values
+        parts = [self._parts(x) for x in (old, values)]
+        new = self._combined(s.combine, *parts)
+        return new[0] if len(new) == 1 else (new[0] + 1j * new[1]).astype(old.dtype)
 
     def _parts(self, x: Array) -> list[Array]:
         return [x.real.copy(), x.imag.copy()] if x.dtype.kind == "c" else [x]
@@ -444,7 +453,9 @@ class _Interpreter(Visitor):
             self.known[-1][leaf] = x
 
     def visit_Running(self, s: Running) -> None:
-        scan, lanes = s.scan, self.lanes
+        scan, lanes = s.scan, self.lanes if self.members is None else self.function.group
+        if self.members is not None and self.tail is not None:
+            raise self._wrong("running results that not all threads of a group come to", str(s))
         values = [self._in_lanes(self.value(x), lanes) for x in scan.values]
         b, distance = self.function.builder, 1
         while distance < lanes:

@@ -22,6 +22,7 @@ from functrax.backends.loops.tree import (
     Loop,
     Place,
     Prefetch,
+    Running,
     Tile,
     TileSum,
     TurnTile,
@@ -338,6 +339,10 @@ class _Verifier(Visitor):
 
     def visit_Barrier(self, s: Barrier) -> None:
         self.check(self.all_meet, "a barrier that not all threads of a group come to", s)
+
+    def visit_Running(self, s: Running) -> None:
+        meet = self.all_meet or not self.in_group
+        self.check(meet, "running results that not all threads of a group come to", s)
 
     def visit_Let(self, s: Let) -> None:
         for name, value in zip(s.names, s.values):

@@ -51,6 +51,8 @@ class GroupStatements(Statements):
         super().__init__(writer, memory, tiles, nodes, stores)
         #: The level of the loop that is taken in step while that is open, else -1.
         self.in_step = -1
+        #: Whether each thread does something of its own.
+        self.of_members = False
         #: What is known of the points of a kept step, by the level around the loop, the dim and the
         #: number of the step.
         self._kept: dict[tuple[Level, int, int], list[KnownPoint]] = {}

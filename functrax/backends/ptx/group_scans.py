@@ -27,23 +27,30 @@ Values: TypeAlias = list[Scalar]
 
 
 class GroupScans:
-    """Writes running results of a step that all threads of a group take together."""
+    """Writes running results of what all threads of a group have at once."""
 
     def __init__(self, nodes: ThreadNodes) -> None:
         self.nodes = nodes
         self.writer = nodes.writer
 
-    def running(self, scan: Reduce, last: Sequence[Scalar]) -> None:
+    def running(self, scan: Reduce, last: Sequence[Scalar], whole: bool) -> None:
         """Know the running results at the thread's point and, in all threads, those of the last
         thread; where it is stored, what the thread before has, too.
+
+        Args:
+          scan: how values are put together.
+          last: leaves for what the last thread has.
+          whole: whether all threads have a point; else those of a step that reach past the end have
+            none.
         """
         w, nodes, how = self.writer, self.nodes, scan.how
         b, group, before = w.builder, w.kernel.group, list(scan.accs)
-        tail, empty = b.node("tail", _BOOL), how.empty(b)
-        values = [
-            b.select(tail, x, b.convert(e, x.dtype))
-            for x, e in zip(scan.values, empty, strict=True)
-        ]
+        values = list(scan.values)
+        if not whole:
+            tail, empty = b.node("tail", _BOOL), how.empty(b)
+            values = [
+                b.select(tail, x, b.convert(e, x.dtype)) for x, e in zip(values, empty, strict=True)
+            ]
         for x in (*values, *before):
             nodes.value(x)
         size = min(group, WARP)
@@ -65,8 +72,9 @@ class GroupScans:
             w.same(leaf, w.operand(x), len(w.levels) - 1)
 
     def _is_stored(self, values: Sequence[Scalar]) -> bool:
-        """Whether values are stored as they are."""
-        return any(type(s) is Store and s.value in values for s in self.writer.kernel.statements())
+        """Whether values are stored as they are; numbers are what they are in all threads."""
+        leaves = [x for x in values if not x.is_constant]
+        return any(type(s) is Store and s.value in leaves for s in self.writer.kernel.statements())
 
     def _along(self, how: Reduction, values: Values, size: int, lane: str) -> Values:
         """The running results of some threads of a warp, which a number of the thread counts."""

@@ -257,7 +257,9 @@ class ThreadStatements(GroupStatements):
         elif loop.kind == "member":
             member = self.writer.of_thread("member")
             self.writer.define_dim(loop.dim, self.writer.line(f"zext i32 {member} to i64"))
+            self.of_members = True
             self.write(loop.body)
+            self.of_members = False
         else:
             self._loop(loop)
 
@@ -278,8 +280,8 @@ class ThreadStatements(GroupStatements):
         outermost.lines += ["  br label %end", "end:"]
 
     def _together_running(self, running: tree.Running) -> None:
-        if self.in_step == len(self.writer.levels) - 1:
-            GroupScans(self.nodes).running(running.scan, running.last)
+        if self.of_members or self.in_step == len(self.writer.levels) - 1:
+            GroupScans(self.nodes).running(running.scan, running.last, self.of_members)
         else:
             self._running(running)
 

@@ -93,13 +93,14 @@ class _Parser:
         extents = self._need(r"extents((?: \d+)*)")
         numbers = self._need(r"units (\d+), points (\d+), work (\d+)")
         units, points, work = map(int, numbers.groups())
-        group = self._next(r"groups of (\d+) threads")
+        group = self._next(r"groups of (\d+) threads(?:, (\d+) at once)?")
         lanes = self._next(r"lanes (\d+) along d(\d+)")
         tile = self._next(r"tiles along d(\d+)")
         fetches = self._next(r"fetches") is not None
         return Function(
             head[1], self.b, operands, tuple(map(int, extents[1].split())), self._body(1), units,
             int(group[1]) if group else 0,
+            int(group[2] or 1) if group else 1,
             int(lanes[2]) if lanes else None, int(lanes[1]) if lanes else 1,
             int(tile[1]) if tile else None, fetches, frozenset(updated), points, work,
             counter=self.counter,

@@ -69,7 +69,8 @@ class _Text:
         self._line(f"extents {' '.join(map(str, f.extents))}")
         self._line(f"units {f.units}, points {f.points}, work {f.work}")
         if f.group:
-            self._line(f"groups of {f.group} threads")
+            resident = f", {f.resident} at once" if f.resident > 1 else ""
+            self._line(f"groups of {f.group} threads{resident}")
         if f.vector is not None:
             self._line(f"lanes {f.lanes} along d{f.vector}")
         if f.tile is not None:

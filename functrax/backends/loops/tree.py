@@ -194,7 +194,7 @@ class Let:
 
 @record(eq=False)
 class Running:
-    """Running results of an associative operation, along the loop around it.
+    """Running results of an associative operation, along the loop around it or a group's threads.
 
     Args:
       scan: how values are put together: the values, leaves for the results of the step before, and
@@ -355,6 +355,7 @@ class Function:
       body: what it does.
       units: how many units of work threads share.
       group: how many threads each unit has, where threads work in groups; else 0.
+      resident: how many groups a multiprocessor has registers for at once, at least.
       vector: the dim whose neighbouring points are computed at once, or None.
       lanes: how many.
       tile: the dim that a :class:`Tile` is over, or None.
@@ -373,6 +374,7 @@ class Function:
     body: Body
     units: int = 1
     group: int = 0
+    resident: int = 1
     vector: int | None = None
     lanes: int = 1
     tile: int | None = None

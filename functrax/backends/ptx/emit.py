@@ -90,9 +90,9 @@ def emit_thread(tree: Function, name: str, contract: bool = True) -> DeviceKerne
     called = "\n".join(others.values())
     others |= _by_name(definitions(body + called))
     others |= {line.partition(" ")[0]: line for line in w.shared}
-    block = block_of(tree.group)
+    bounds = _bounds(block_of(tree.group), tree.resident)
     lines = [
-        f"define ptx_kernel void @{name}({', '.join(taken)}) nounwind {_bounds(block)} {{",
+        f"define ptx_kernel void @{name}({', '.join(taken)}) nounwind {bounds} {{",
         "entry:",
         body,
         "  ret void",
@@ -101,12 +101,12 @@ def emit_thread(tree: Function, name: str, contract: bool = True) -> DeviceKerne
     return DeviceKernel(name, "\n".join(lines), others, tuple(w.numbers), tree.group)
 
 
-def _bounds(block: int) -> str:
-    """What a kernel says of its launches: how many threads a block has, and that it is enough if
-    one block fits on a multiprocessor.  Where nothing is said of that, NVIDIA's assembler keeps
-    deep loops to 32 registers, and spills others to memory.
+def _bounds(block: int, resident: int) -> str:
+    """What a kernel says of its launches: how many threads a block has, and how many blocks have to
+    fit on a multiprocessor: one, if the kernel does not ask for more.  Where nothing is said of
+    that, NVIDIA's assembler keeps deep loops to 32 registers, and spills others to memory.
     """
-    return f'"nvvm.maxntid"="{block}" "nvvm.minctasm"="1"'
+    return f'"nvvm.maxntid"="{block}" "nvvm.minctasm"="{resident}"'
 
 
 def module(kernels: Sequence[DeviceKernel]) -> str:

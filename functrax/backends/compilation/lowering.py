@@ -231,7 +231,7 @@ def _loop(eqn: Eqn) -> LoweredGroup | Refusal:
 
 def _ordering(eqn: Eqn) -> LoweredGroup | Refusal:
     """A sort, or the largest elements: groups of threads sort pieces, which are merged."""
-    from functrax.backends.kernels.lower_ordering import lower_ordering  # which only GPUs need
+    from functrax.backends.kernels.ordering.lowering import lower_ordering  # which only GPUs need
 
     found = lower_ordering(eqn)
     if isinstance(found, Refusal):

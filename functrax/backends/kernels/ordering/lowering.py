@@ -22,75 +22,48 @@ Start at :func:`lower_ordering`.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
-from functrax.backends.kernels.ir import (
-    Carry,
-    Kernel,
-    LoopStage,
-    Operand,
-    Reduce,
-    Sorting,
-    Store,
-    load,
+from functrax.backends.kernels.ir import Carry, LoopStage, Sorting, Store
+from functrax.backends.kernels.ordering.equation import (
+    BOOL,
+    WORD,
+    Equation,
+    KernelWriter,
+    OrderingKernels,
+    Rows,
 )
 from functrax.backends.kernels.refusal import Refusal
 from functrax.backends.targets import target
 from functrax.core.index.expr import Dim, IndexExpr, as_expr
 from functrax.core.ir.jaxpr import Eqn
-from functrax.core.prims import ordering
 from functrax.core.prims.lowered_order import Precedes, sorts_before, total_order_before
-from functrax.core.prims.lowered_reductions import Fold
 from functrax.core.records import record
-from functrax.core.scalars.scalar import Builder, Scalar
+from functrax.core.scalars.scalar import Scalar
 from functrax.core.types import dtypes
 
-INDEX: Final = np.dtype(np.int64)
-#: Of indices in a row, and of the positions that go along with keys.
-WORD: Final = np.dtype(np.uint32)
-BOOL: Final = np.dtype(np.bool_)
 _MOST: Final = int(np.iinfo(np.int32).max)
-#: The dims of a kernel: axes before the one that is sorted along, and those after it.
-_BEFORE, _AFTER = Dim(0), Dim(1)
 
 
 @record
-class OrderingKernels:
-    """The kernels of an equation.
-
-    Args:
-      kernels: what runs, in order.
-      arrays: for each the numbers of the arrays that it reads and writes: operands of the equation,
-        its results, then temporaries.
-      temporaries: arrays between the kernels.
-    """
-
-    kernels: Sequence[Kernel]
-    arrays: Sequence[tuple[tuple[int, ...], tuple[int, ...]]]
-    temporaries: tuple[Operand, ...]
-
-
-@record
-class _Rows:
-    """Rows of keys in arrays.
+class _Sorted:
+    """Where keys are between kernels.
 
     Args:
       keys: the numbers of the arrays that have them.
       position: that of the array that says where in the row of the operand each element is; None
         where it is, or where nobody asks.
-      length: elements of a row.
-      strided: whether the axes after the sorted one come after it in memory, too; else all rows
-        are contiguous.
+      rows: how they lie.
+      is_result: whether it is where the results are.
     """
 
     keys: tuple[int, ...]
     position: int | None
-    length: int
-    strided: bool
+    rows: Rows
+    is_result: bool = False
 
 
 def lower_ordering(eqn: Eqn) -> OrderingKernels | Refusal:
@@ -104,12 +77,14 @@ def lower_ordering(eqn: Eqn) -> OrderingKernels | Refusal:
         return Refusal("types that are only stored")
     if any(v.aval.size == 0 for v in eqn.outvars):
         return Refusal("there are no elements")
-    lowering = _Lowering(eqn)
-    if max(lowering.points, 1) < target().block:
+    of = Equation(eqn)
+    merging = _Merging(of)
+    if max(merging.points, 1) < target().block:
         return Refusal("elements of more bytes than threads can share")
-    if lowering.length > _MOST or lowering.before * lowering.after > _MOST:
+    if of.length > _MOST or of.before * of.after > _MOST:
         return Refusal("rows that are too long or too many for numbers of 32 bits")
-    return lowering.lowered()
+    merging.write()
+    return of.lowered()
 
 
 def points_at_once(nbytes: int) -> int:
@@ -122,104 +97,69 @@ def points_at_once(nbytes: int) -> int:
     return min(1 << fit.bit_length() >> 1, most)
 
 
-class _Lowering:
-    """Writes the kernels of one equation."""
+class _Merging:
+    """Writes kernels that sort pieces, and merge them."""
 
-    def __init__(self, eqn: Eqn) -> None:
-        params = eqn.params
-        self.name = eqn.primitive.name
-        self.is_top = eqn.primitive is ordering.top_k
-        self.num_keys = 1 if self.is_top else params["num_keys"]
-        axis = params["axis" if self.is_top else "dimension"]
-        shape = eqn.invars[0].aval.shape
-        self.length = shape[axis]
-        self.kept = params["k"] if self.is_top else self.length
-        self.before, self.after = math.prod(shape[:axis]), math.prod(shape[axis + 1 :])
-        self.arrays = [
-            Operand(v.aval.dtype, v.aval.size, n >= len(eqn.invars))
-            for n, v in enumerate((*eqn.invars, *eqn.outvars))
-        ]
-        self.outputs = tuple(range(len(eqn.invars), len(self.arrays)))
-        self.known = len(self.arrays)
-        self.others = () if self.is_top else tuple(range(self.num_keys, len(eqn.invars)))
-        self.moves_position = self.is_top or bool(self.others)
-        self.precedes: Precedes = total_order_before if self.is_top else sorts_before
-        sizes = [self.arrays[n].dtype.itemsize for n in range(self.num_keys)]
-        sizes += [WORD.itemsize] * self.moves_position
+    def __init__(self, of: Equation) -> None:
+        self.of = of
+        self.precedes: Precedes = total_order_before if of.is_top else sorts_before
+        sizes = [of.arrays[n].dtype.itemsize for n in range(of.num_keys)]
+        sizes += [WORD.itemsize] * of.moves_position
         #: Of what is moved of an element; registers hold no less than a word.
         self.nbytes = sum([max(size, WORD.itemsize) for size in sizes])
         self.points = points_at_once(self.nbytes)
-        self.kernels: list[Kernel] = []
-        self.taken: list[tuple[tuple[int, ...], tuple[int, ...]]] = []
+        #: Whether half of the elements of each piece go, or more.
+        self.selects: bool = 2 * of.kept <= self.points
 
-    def lowered(self) -> OrderingKernels:
+    def write(self) -> None:
         """All kernels."""
-        rows = _Rows(tuple(range(self.num_keys)), None, self.length, True)
+        of = self.of
+        keys = _Sorted(tuple(range(of.num_keys)), None, of.given)
         piece = self.points
-        while rows.length > piece and 2 * self.kept <= piece:  # half of the elements go, or more
-            rows = self._pieces(rows, piece, self.kept)
-        if rows.length <= piece:
-            self._pieces(rows, 1 << (rows.length - 1).bit_length(), self.kept)
-        else:
-            rows = self._pieces(rows, piece, piece)
-            while piece < rows.length:
-                rows = self._merged(rows, piece)
-                piece *= 2
-        return OrderingKernels(self.kernels, self.taken, tuple(self.arrays[self.known :]))
+        while keys.rows.length > piece and self.selects:
+            keys = self._pieces(keys, piece, of.kept)
+        length = keys.rows.length
+        if length <= piece:
+            self._pieces(keys, 1 << (length - 1).bit_length(), of.kept)
+            return
+        keys = self._pieces(keys, piece, piece)
+        while piece < length:
+            keys = self._merged(keys, piece)
+            piece *= 2
 
-    # ---- arrays ----------------------------------------------------------------------------------
-
-    def _temporary(self, dtype: np.dtype[Any], length: int) -> int:
-        self.arrays.append(Operand(dtype, self.before * self.after * length, True))
-        return len(self.arrays) - 1
-
-    def _next(self, length: int, is_last: bool) -> _Rows:
+    def _next(self, length: int, is_last: bool) -> _Sorted:
         """Where the results of a kernel go."""
+        of = self.of
         if is_last:
-            return _Rows(self.outputs[: self.num_keys], None, self.kept, True)
-        keys = tuple([self._temporary(self.arrays[n].dtype, length) for n in range(self.num_keys)])
-        position = self._temporary(WORD, length) if self.moves_position else None
-        return _Rows(keys, position, length, False)
-
-    def address(self, rows: _Rows) -> tuple[IndexExpr, int]:
-        """Where a row begins, and how far apart its elements are."""
-        if rows.strided:
-            return _BEFORE * (rows.length * self.after) + _AFTER, self.after
-        return (_BEFORE * self.after + _AFTER) * rows.length, 1
+            return _Sorted(of.outputs[: of.num_keys], None, of.wanted, True)
+        keys = [of.temporary(of.arrays[n].dtype, length) for n in range(of.num_keys)]
+        position = of.temporary(WORD, length) if of.moves_position else None
+        return _Sorted(tuple(keys), position, Rows(length, False))
 
     # ---- kernels ---------------------------------------------------------------------------------
 
-    def _pieces(self, rows: _Rows, piece: int, kept: int) -> _Rows:
+    def _pieces(self, keys: _Sorted, piece: int, kept: int) -> _Sorted:
         """Pieces of rows are sorted; the first elements of each are kept."""
-        whole, left = divmod(rows.length, piece)
+        length = keys.rows.length
+        whole, left = divmod(length, piece)
         pieces = whole + (left > 0)
-        is_last = pieces == 1
-        to = self._next(whole * min(kept, piece) + min(kept, left), is_last)
-        w = _KernelWriter(self, rows, to, is_last)
+        to = self._next(whole * min(kept, piece) + min(kept, left), pieces == 1)
+        w = self._writer(keys, to)
         b = w.b
-        w.extents += (pieces, piece, piece)
         begin = Dim(2) * piece
-
-        def inside(d: int) -> Scalar:
-            if not left:
-                return b.const(True, BOOL)
-            return b.compare("lt", w.word(begin + Dim(d)), w.size(rows.length))
-
-        own, other = (w.keys(begin + Dim(d), None, inside(d)) for d in (3, 4))
+        inside, is_other = (w.inside(begin + Dim(d), length, piece) for d in (3, 4))
+        own = _read(w, keys, begin + Dim(3), None, inside)
+        other = _read(w, keys, begin + Dim(4), None, is_other)
         earlier = b.compare("lt", w.word(Dim(4)), w.word(Dim(3)))
-        counts = b.both(inside(4), self.precedes(b, other, own, earlier))
-        value = b.select(counts, b.const(1, WORD), b.const(0, WORD))
-        acc = b.node("acc", WORD, (), ("rank", 0))
-        rank = b.node("result", WORD, (), ("rank", 0))
-        count = Reduce(Fold("add", WORD, WORD, 0), (value,), (acc,), (rank,))
-        is_kept = inside(3)
-        is_all = kept >= min(piece, rows.length)
+        count, rank = w.counted(b.both(is_other, self.precedes(b, other, own, earlier)))
+        is_kept = inside
+        is_all = kept >= min(piece, length)
         if not is_all:
             is_kept = b.both(is_kept, b.compare("lt", rank, w.size(kept)))
         place = Dim(2) * min(kept, piece), rank
-        stores = w.stores(own, begin + Dim(3), place, is_kept)
+        stores = self._stores(w, (keys, to), own, begin + Dim(3), place, is_kept)
         sorting = self._sorting(piece, pieces, piece if is_all else kept)
-        self._add(w, [LoopStage([count])], stores, sorting)
+        self.of.add(w, (pieces, piece, piece), [LoopStage([count])], stores, sorting)
         return to
 
     def _sorting(self, piece: int, pieces: int, kept: int) -> Sorting:
@@ -228,7 +168,7 @@ class _Lowering:
         A group has more threads than others if there are few groups, and threads keep few words.
         """
         machine, rows = target(), self.points // piece
-        group, units = machine.block, self.before * self.after * pieces
+        group, units = machine.block, self.of.before * self.of.after * pieces
         least = max(group // piece, 1)
         while rows > least and units * group < rows * machine.busy_threads:
             rows //= 2
@@ -238,25 +178,24 @@ class _Lowering:
             group *= 2
         return Sorting(group, rows, kept)
 
-    def _merged(self, rows: _Rows, piece: int) -> _Rows:
+    def _merged(self, keys: _Sorted, piece: int) -> _Sorted:
         """Neighbouring sorted pieces become one."""
-        is_last = 2 * piece >= rows.length
-        to = self._next(rows.length, is_last)
-        w = _KernelWriter(self, rows, to, is_last)
+        length = keys.rows.length
+        is_last = 2 * piece >= length
+        to = self._next(length, is_last)
+        w = self._writer(keys, to)
         b = w.b
-        steps = piece.bit_length()
-        w.extents += (rows.length, steps)
         here, width, one = w.word(Dim(2)), w.size(piece), b.const(1, WORD)
         below = b.sub(width, one)
         always = b.const(True, BOOL)
-        own, is_second = w.keys(Dim(2), None, always), b.logic("and", here, width)
+        own, is_second = _read(w, keys, Dim(2), None, always), b.logic("and", here, width)
         found, step = (b.node("acc", WORD, (), ("merge", n, True)) for n in range(2))
         # pieces begin at multiples of the width, a power of two
         other = b.logic("and", b.logic("xor", here, width), b.logic("not", below))
         there = b.add(other, b.sub(b.add(found, step), one))
-        is_element = b.compare("lt", there, w.size(rows.length))
-        keys = w.keys(as_expr(0), there, is_element)
-        comes_before = self.precedes(b, keys, own, b.compare("ne", is_second, b.const(0, WORD)))
+        is_element = b.compare("lt", there, w.size(length))
+        others = _read(w, keys, as_expr(0), there, is_element)
+        comes_before = self.precedes(b, others, own, b.compare("ne", is_second, b.const(0, WORD)))
         moved = b.select(b.both(is_element, comes_before), b.add(found, step), found)
         new = moved, b.max(b.logic("shr", step, one), one)
         # half the width, a quarter, ... 1, and 1 again: the width in all
@@ -266,99 +205,30 @@ class _Lowering:
         carries = list(map(Carry, first, (found, step), new, ends))
         # an element's index without the bit of its piece, and how many of the other one precede it
         rank = b.add(b.sub(here, is_second), last)
-        is_all = to.length == rows.length
-        is_kept = always if is_all else b.compare("lt", rank, w.size(to.length))
-        stores = w.stores(own, Dim(2), (as_expr(0), rank), is_kept)
-        self._add(w, [LoopStage(carries=carries)], stores)
+        is_all = to.rows.length == length
+        is_kept = always if is_all else b.compare("lt", rank, w.size(to.rows.length))
+        stores = self._stores(w, (keys, to), own, Dim(2), (as_expr(0), rank), is_kept)
+        self.of.add(w, (length, piece.bit_length()), [LoopStage(carries=carries)], stores)
         return to
 
-    def _add(
+    # ---- what is moved ---------------------------------------------------------------------------
+
+    def _writer(self, keys: _Sorted, to: _Sorted) -> KernelWriter:
+        """Writes a kernel that moves keys, and what goes along with them."""
+        reads, writes = keys.keys, to.keys
+        if keys.position is not None:
+            reads += (keys.position,)
+        if to.is_result:
+            return KernelWriter(self.of, reads + self.of.others, self.of.outputs)
+        if to.position is not None:
+            writes += (to.position,)
+        return KernelWriter(self.of, reads, writes)
+
+    def _stores(
         self,
-        w: _KernelWriter,
-        stages: list[LoopStage],
-        stores: list[Store],
-        sorting: Sorting | None = None,
-    ) -> None:
-        extents = (self.before, self.after, *w.extents)
-        inner = len(extents) - 1
-        operands = [Operand(x.dtype, x.size, n >= len(w.reads)) for n, x in enumerate(w.operands)]
-        kernel = Kernel(
-            self.name, w.b, operands, extents, tuple(range(inner)), (inner,), stages, stores,
-            sorting=sorting,
-        )  # fmt: skip
-        self.kernels.append(kernel)
-        self.taken.append((w.reads, w.writes))
-
-
-class _KernelWriter:
-    """Writes the reads and stores of one kernel.
-
-    Args:
-      lowering: of the equation.
-      rows: what is read.
-      to: where the results go.
-      is_last: whether they are those of the equation.
-    """
-
-    def __init__(self, lowering: _Lowering, rows: _Rows, to: _Rows, is_last: bool) -> None:
-        self.of, self.rows, self.to, self.is_last = lowering, rows, to, is_last
-        self.b = Builder()
-        self.extents: tuple[int, ...] = ()
-        self.reads = rows.keys
-        if rows.position is not None:
-            self.reads += (rows.position,)
-        if is_last:
-            self.reads += lowering.others
-            self.writes = lowering.outputs
-        else:
-            self.writes = to.keys if to.position is None else (*to.keys, to.position)
-        self.operands = [lowering.arrays[n] for n in (*self.reads, *self.writes)]
-
-    # ---- indices ---------------------------------------------------------------------------------
-
-    def size(self, value: int) -> Scalar:
-        """A number that depends on sizes."""
-        return self.b.node("int", WORD, (), value)
-
-    def word(self, index: IndexExpr) -> Scalar:
-        """An index in a row."""
-        b, found = self.b, self.b.const(index.const, WORD)
-        for atom, coef in index.terms:
-            assert isinstance(atom, Dim)
-            term = b.convert(b.node("dim", INDEX, (), atom.number), WORD)
-            term = term if coef == 1 else b.mul(term, b.const(coef, WORD))
-            found = term if found.is_constant and not found.attr else b.add(found, term)
-        return found
-
-    # ---- memory ----------------------------------------------------------------------------------
-
-    def _offset(self, index: Scalar | None, stride: int) -> Scalar | None:
-        if index is None:
-            return None
-        b, found = self.b, self.b.convert(index, INDEX)
-        return found if stride == 1 else b.mul(found, b.node("int", INDEX, (), stride))
-
-    def _read(
-        self,
-        number: int,
-        rows: _Rows,
-        element: IndexExpr,
-        index: Scalar | None,
-        inside: Scalar,
-    ) -> Scalar:
-        """What an array has at an element of a row: an affine index, and a further one."""
-        begin, stride = self.of.address(rows)
-        place = begin + element * stride, self._offset(index, stride)
-        buffer = self.reads.index(number)
-        return load(self.b, self.operands[buffer].dtype, buffer, place, _guard(inside))
-
-    def keys(self, element: IndexExpr, index: Scalar | None, inside: Scalar) -> list[Scalar]:
-        """The keys of an element; anything where it is not inside."""
-        return [self._read(n, self.rows, element, index, inside) for n in self.rows.keys]
-
-    def stores(
-        self,
-        keys: Sequence[Scalar],
+        w: KernelWriter,
+        moved: tuple[_Sorted, _Sorted],
+        own: Sequence[Scalar],
         element: IndexExpr,
         place: tuple[IndexExpr, Scalar],
         guard: Scalar,
@@ -366,41 +236,33 @@ class _KernelWriter:
         """Keys, and what goes along with them, are written at a place of the row.
 
         Args:
-          keys: of the element.
+          w: writes the kernel.
+          moved: from where to where.
+          own: the keys of the element.
           element: its index in the rows that are read.
           place: an affine index in the rows that are written, and a further one.
           guard: where it is false nothing is written.
         """
-        b, moved = self.b, list(keys)
+        b, values, (keys, to) = w.b, list(own), moved
         if self.of.moves_position:
-            position = self._position(element, guard)
-            if not self.is_last:
-                moved.append(b.convert(position, WORD))
+            position = w.word(element)
+            if keys.position is not None:
+                position = w.read(keys.position, keys.rows, element, None, guard)
+            if not to.is_result:
+                values.append(b.convert(position, WORD))
             elif self.of.is_top:
-                moved.append(b.convert(position, dtypes.int32))
+                values.append(b.convert(position, dtypes.int32))
+            elif keys.position is None:
+                values += [w.read(n, self.of.given, element, None, guard) for n in self.of.others]
             else:
-                moved += self._others(element, guard)
-        begin, stride = self.of.address(self.to)
-        offset = self._offset(place[1], stride)
-        return [
-            Store(len(self.reads) + n, begin + place[0] * stride, x, offset, _guard(guard))
-            for n, x in enumerate(moved)
-        ]
-
-    def _position(self, element: IndexExpr, guard: Scalar) -> Scalar:
-        if self.rows.position is None:
-            return self.word(element)
-        return self._read(self.rows.position, self.rows, element, None, guard)
-
-    def _others(self, element: IndexExpr, guard: Scalar) -> list[Scalar]:
-        """What the operands that are no keys have at the position of an element."""
-        rows = _Rows(self.of.others, None, self.of.length, True)
-        index = None
-        if self.rows.position is not None:
-            index, element = self._position(element, guard), as_expr(0)
-        return [self._read(n, rows, element, index, guard) for n in self.of.others]
+                begin = as_expr(0)
+                values += [w.read(n, self.of.given, begin, position, guard) for n in self.of.others]
+        each = zip(w.writes, values, strict=True)
+        return [w.store(n, to.rows, x, *place, guard) for n, x in each]
 
 
-def _guard(inside: Scalar) -> Scalar | None:
-    """Where something is read or written; None for always."""
-    return None if inside.is_constant else inside
+def _read(
+    w: KernelWriter, keys: _Sorted, element: IndexExpr, index: Scalar | None, inside: Scalar
+) -> list[Scalar]:
+    """The keys of an element at an affine index and a further one; anything if there is none."""
+    return [w.read(n, keys.rows, element, index, inside) for n in keys.keys]

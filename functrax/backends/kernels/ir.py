@@ -198,6 +198,21 @@ class Sorting:
     kept: int
 
 
+@record
+class Digits:
+    """How a group of threads goes through tiles of the rows of a kernel by a digit of their keys.
+
+    Args:
+      group: how many threads it has.
+      count: how many digits there are.
+      sorts: whether tiles are sorted; else the elements with each digit are counted.
+    """
+
+    group: int
+    count: int
+    sorts: bool
+
+
 @record(frozen=False)
 class Kernel:
     """Loops and what they compute.
@@ -223,7 +238,7 @@ class Kernel:
       off: what its schedule shall not do (the option ``schedule_off``).
       tiling: the schedule of a contraction, in place of what is shared.
       sorting: how its rows are sorted, if its one reduction counts the elements that come before
-        another one; or None.
+        another one; how tiles are, if it counts those with a digit; or None.
     """
 
     name: str
@@ -243,7 +258,7 @@ class Kernel:
     schedule: tuple[Any, ...] = ()
     off: frozenset[str] = frozenset()
     tiling: Tiling | None = None
-    sorting: Sorting | None = None
+    sorting: Sorting | Digits | None = None
     #: Roots, and the nodes that they need.
     _sorted: tuple[tuple[Scalar, ...], list[Scalar]] | None = field(
         default=None, repr=False, compare=False

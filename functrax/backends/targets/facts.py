@@ -62,6 +62,11 @@ class Target:
       row_points: how many points of a long row each thread of a group has at least.
       sort_points: how many elements each thread of a block sorts in shared memory at most.
       busy_threads: how many threads keep a GPU busy.
+      resident: how many threads keep a multiprocessor busy.
+      search_operations: how many instructions a thread takes to look at an element that it sorts by
+        bisection.
+      digit_operations: how many it takes to sort an element by one digit of eight bits.
+      wave_ns: nanoseconds in which the threads that keep a GPU busy do an instruction each.
       access_bytes: the most bytes that a thread reads or writes at once.
       block: how many threads a group has that keeps tiles in shared memory, or that is put together
         of threads or of warps with work of their own.
@@ -173,6 +178,10 @@ class Target:
     row_points: int = 0
     sort_points: int = 0
     busy_threads: int = 0
+    resident: int = 0
+    search_operations: int = 0
+    digit_operations: int = 0
+    wave_ns: float = 0.0
     access_bytes: int = 0
     block: int = 0
     shared_bytes: int = 0

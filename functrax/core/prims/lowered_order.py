@@ -2,7 +2,8 @@
 
 Floats are compared as integers that have their order, so that no subnormal number is taken for 0.
 
-Start at :func:`sorts_before` and :func:`total_order_before`.
+Start at :func:`sorts_before` and :func:`total_order_before`; what is sorted by digits of integers
+begins at :func:`ascending_words` and :func:`total_order_words`.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ import numpy as np
 from functrax.core.scalars.scalar import Builder, Scalar
 from functrax.core.types import dtypes
 
+#: The integers that an element is ordered by, given its key.
+Words: TypeAlias = "Callable[[Builder, Scalar], list[Scalar]]"
 #: Whether an element comes before another one, given the keys of both, the most important first,
 #: and whether it comes earlier in the row.
 Precedes: TypeAlias = "Callable[[Builder, Sequence[Scalar], Sequence[Scalar], Scalar], Scalar]"
@@ -41,6 +44,26 @@ def total_order_before(
     """
     keys = [_total(b, key) for key in x], [_total(b, key) for key in y]
     return _lexicographic(b, "gt", *keys, is_earlier)
+
+
+def ascending_words(b: Builder, key: Scalar) -> list[Scalar]:
+    """Unsigned integers that rise in the order of :func:`sorts_before`, the important one first."""
+    return [_unsigned(b, _ascending(b, part)) for part in b.parts(key)]
+
+
+def total_order_words(b: Builder, key: Scalar) -> list[Scalar]:
+    """Those that rise in the order of :func:`total_order_before`."""
+    return [b.logic("not", _unsigned(b, _total(b, key)))]
+
+
+def _unsigned(b: Builder, x: Scalar) -> Scalar:
+    """An unsigned integer that is as large as an integer, or a bool, in their order."""
+    if x.dtype.kind == "b":
+        return b.select(x, b.const(1, dtypes.uint8), b.const(0, dtypes.uint8))
+    if x.dtype.kind == "u":
+        return x
+    word = b.bitcast(x, np.dtype(f"u{x.dtype.itemsize}"))
+    return b.logic("xor", word, b.like(word, 1 << (8 * x.dtype.itemsize - 1)))
 
 
 def _lexicographic(

@@ -12,6 +12,7 @@ from typing import Final
 import numpy as np
 
 from functrax.backends.kernels.ir import (
+    Digits,
     Kernel,
     LoopStage,
     Operand,
@@ -20,6 +21,7 @@ from functrax.backends.kernels.ir import (
     Store,
     load,
 )
+from functrax.backends.targets import target
 from functrax.core.index.expr import Dim, IndexExpr
 from functrax.core.ir.jaxpr import Eqn
 from functrax.core.prims import ordering
@@ -103,6 +105,12 @@ class Equation:
         self._kernels: list[Kernel] = []
         self._taken: list[tuple[tuple[int, ...], tuple[int, ...]]] = []
 
+    @property
+    def waves(self) -> float:
+        """How many elements each of the threads has that keep a GPU busy; at least one."""
+        elements: int = self.before * self.after * self.length
+        return max(elements / target().busy_threads, 1.0)
+
     def temporary(self, dtype: np.dtype[np.generic], length: int) -> int:
         """The number of a new array, which has so many elements for each row."""
         self.arrays.append(Operand(dtype, self.before * self.after * length, True))
@@ -120,7 +128,7 @@ class Equation:
         extents: Sequence[int],
         stages: list[LoopStage],
         stores: list[Store],
-        sorting: Sorting | None = None,
+        sorting: Sorting | Digits | None = None,
     ) -> None:
         """One kernel more.
 

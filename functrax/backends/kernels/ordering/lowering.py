@@ -10,6 +10,8 @@ which run one after the other:
    elements before it in its own piece, which is its index, and in the other one, which a binary
    search finds.  So each element is the work of a thread that waits for nobody.
 
+Long rows are sorted by one digit after the other instead where that is less work (``radix``).
+
 Of ``top_k`` where ``k`` is small each piece gives its first ``k`` elements, and what all pieces
 give is cut into pieces again, until there is one.
 
@@ -36,6 +38,7 @@ from functrax.backends.kernels.ordering.equation import (
     OrderingKernels,
     Rows,
 )
+from functrax.backends.kernels.ordering.radix import RadixSort
 from functrax.backends.kernels.refusal import Refusal
 from functrax.backends.targets import target
 from functrax.core.index.expr import Dim, IndexExpr, as_expr
@@ -83,8 +86,17 @@ def lower_ordering(eqn: Eqn) -> OrderingKernels | Refusal:
         return Refusal("elements of more bytes than threads can share")
     if of.length > _MOST or of.before * of.after > _MOST:
         return Refusal("rows that are too long or too many for numbers of 32 bits")
-    merging.write()
+    radix = RadixSort(of)
+    how = radix if is_by_digits(merging, radix) else merging
+    how.write()
     return of.lowered()
+
+
+def is_by_digits(merging: _Merging, radix: RadixSort) -> bool:
+    """Whether rows are longer than what a group sorts, and sorting by digits is less work."""
+    if merging.selects or merging.of.length <= merging.points:
+        return False
+    return radix.ns() < merging.ns()
 
 
 def points_at_once(nbytes: int) -> int:
@@ -110,6 +122,16 @@ class _Merging:
         self.points = points_at_once(self.nbytes)
         #: Whether half of the elements of each piece go, or more.
         self.selects: bool = 2 * of.kept <= self.points
+
+    def ns(self) -> float:
+        """Nanoseconds that a GPU is predicted to take: each element looks at others, by bisection
+        of runs of 1, 2, 4, ... elements up to half the row.
+        """
+        widths = range((self.of.length - 1).bit_length())
+        launches = len(widths) - self.points.bit_length() + 2
+        steps = sum([width + 1 for width in widths])
+        operations = steps * target().search_operations
+        return launches * target().enqueue_ns + self.of.waves * operations * target().wave_ns
 
     def write(self) -> None:
         """All kernels."""

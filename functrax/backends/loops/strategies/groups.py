@@ -16,9 +16,10 @@ Start at :func:`for_groups`.
 
 from __future__ import annotations
 
-from functrax.backends.kernels.ir import Kernel
+from functrax.backends.kernels.ir import Digits, Kernel, Sorting
 from functrax.backends.kernels.merge import merged
 from functrax.backends.loops.rewrites.combine import Combine
+from functrax.backends.loops.rewrites.digits import CountDigits, SortByDigit
 from functrax.backends.loops.rewrites.grid import Grid, Keep, Neighbours, Share
 from functrax.backends.loops.rewrites.points import Points
 from functrax.backends.loops.rewrites.rewrite import Rewrite
@@ -41,9 +42,8 @@ def for_groups(kernel: Kernel, target: Target) -> list[tuple[Kernel, list[Rewrit
     """The kernels that run one after the other, and what their trees are rewritten by."""
     last = Combine(target.has_fma)
     if kernel.sorting is not None:
-        how = kernel.sorting
-        sorts = SortRows(how.group, how.rows, how.kept)
-        return [(kernel, [sorts, Grid(how.group, False), last])]
+        sorts = _sorts(kernel.sorting, target)
+        return [(kernel, [sorts, Grid(kernel.sorting.group, False), last])]
     if any(s.serial for s in kernel.rows):
         kernel = with_atomic_updates(kernel)
     if not any(s.atomic for s in kernel.rows):
@@ -54,6 +54,15 @@ def for_groups(kernel: Kernel, target: Target) -> list[tuple[Kernel, list[Rewrit
     vector_innermost(kernel)
     parts = _with_groups(kernel, target, is_product)
     return [(k, [*_rewrites(k, n, target), last]) for k, n in parts]
+
+
+def _sorts(how: Sorting | Digits, target: Target) -> Rewrite:
+    """What gives the threads of a group the rows that they sort, or the tiles."""
+    if isinstance(how, Sorting):
+        return SortRows(how.group, how.rows, how.kept)
+    if how.sorts:
+        return SortByDigit(how.group, target.warp, how.count, target.resident // how.group)
+    return CountDigits(how.group)
 
 
 def _rewrites(kernel: Kernel, group: int, target: Target) -> list[Rewrite]:

@@ -300,25 +300,36 @@ class _DigitSort:
     def _by_half(self, shift: Scalar) -> Body:
         """Words are sorted by half of their digits."""
         b, counters = self.b, self.counters
-        zero = self._word(0)
+        zero, top = self._word(0), _DIGIT + 2 * self.bits
         rows = [counters.beside(self._word(n)) for n in range(counters.per)]
         counting: list[Statement] = [counters.put(zero, place) for place in rows]
         placing: list[Statement] = []
         for k in range(self.words.per):
             more, first = self.words.mine(k)
             let, (word,) = self._named(self.words.get(first, more))
-            half = self._low(b.logic("shr", word, shift), self.bits)
-            place = counters.beside(self._low(half, self.bits - 1))
-            upper = b.mul(b.logic("shr", half, self._word(self.bits - 1)), self._word(_DIGIT))
-            known, (place, upper) = self._named(place, upper)
+            half, upper = self._half(word, shift)
+            known, (place,) = self._named(counters.beside(self._low(half, self.bits - 1)))
             counted, (count,) = self._named(counters.get(place))
             added = b.add(count, b.logic("shl", self._word(1), upper))
-            counting += [let, known, counted, counters.put(added, place)]
+            # how many of the thread's words precede it: in the same register
+            rank = self._low(b.logic("shr", count, upper), self.words.per.bit_length() - 1)
+            ranked = b.logic("or", word, b.logic("shl", rank, self._word(top)))
+            kept, (ranked,) = self._named(ranked)
+            counting += [let, known, counted, counters.put(added, place), kept]
             # by another name, for what is read there is another value by then
             again, (place,) = self._named(place)
-            to = b.add(*[b.logic("shr", n, upper) for n in (count, counters.get(place))])
-            placing += [again, self.words.put(word, self.words.place(self._low(to, _DIGIT)))]
+            _, upper = self._half(ranked, shift)
+            before = b.logic("shr", counters.get(place), upper)
+            to = self._low(b.add(before, b.logic("shr", ranked, self._word(top))), _DIGIT)
+            placing += [again, self.words.put(self._low(ranked, top), self.words.place(to))]
         return (*counting, Barrier(), *self._summed(), Barrier(), *placing, Barrier())
+
+    def _half(self, word: Scalar, shift: Scalar) -> tuple[Scalar, Scalar]:
+        """Half of the digit of a word, and where its counter begins in the word that has it."""
+        b = self.b
+        half = self._low(b.logic("shr", word, shift), self.bits)
+        upper = b.logic("shr", half, self._word(self.bits - 1))
+        return half, b.mul(upper, self._word(_DIGIT))
 
     def _summed(self) -> Body:
         """Each counter becomes the sum of those before it: of lower half digits, and of its own in

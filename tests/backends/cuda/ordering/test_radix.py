@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,8 @@ from functrax.backends.kernels.ordering import lowering, radix
 from functrax.backends.targets import target
 from functrax.core.errors.typed import DeviceError
 from functrax.core.records import replace
+from functrax.core.types import dtypes
+from tests.backends.cuda.assembler import assembled, find
 from tests.backends.cuda.compared import kernels, on_the_gpu, results
 from tests.backends.cuda.ordering.same import DTYPES, check, kinds, numbers
 from tests.backends.cuda.runtimes import RUNTIMES, altered, program_of
@@ -77,9 +80,10 @@ def test_several_keys_and_operands(by_digits: None) -> None:
 @pytest.mark.parametrize("seed", range(12))
 def test_generated_sorts(by_digits: None, seed: int) -> None:
     rng = np.random.default_rng(seed)
-    shape = tuple(int(n) for n in rng.choice([1, 2, 5, 300], int(rng.integers(1, 4))))
-    count = int(rng.integers(1, 4))
-    params = {"dimension": int(rng.integers(len(shape))), "num_keys": int(rng.integers(count)) + 1}
+    shape = [int(n) for n in rng.choice([1, 2], int(rng.integers(1, 4)))]
+    axis, count = int(rng.integers(len(shape))), int(rng.integers(1, 4))
+    shape[axis] = int(rng.choice([5, 300, 520]))
+    params = {"dimension": axis, "num_keys": int(rng.integers(count)) + 1}
     arrays = [numbers(rng, shape, str(rng.choice(DTYPES))) for _ in range(count)]
     check(lambda *xs: lax.sort(xs, **params), *arrays)
 
@@ -154,6 +158,30 @@ def test_sizes_are_no_part_of_the_code() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.skipif(find() is None, reason="no ptxas: pip install 'functrax[gpu-test]'")
+@pytest.mark.parametrize("capability", [75, 80, 90, 100, 120])
+def test_half_of_the_threads_have_registers(
+    by_digits: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capability: int
+) -> None:
+    """Of a multiprocessor; and nothing is spilled."""
+    monkeypatch.setattr(radix, "target", target)
+    functions = (jnp.argsort, lambda x: lax.sort(x, 0), lambda x: lax.top_k(x, 4000, axis=0))
+    found = {}
+    for dtype in ("int8", "bfloat16", "float32", "float64"):
+        x = functrax.ShapeDtypeStruct((4096, 3), dtypes.as_dtype(dtype))
+        for f in functions:
+            ((kernel,),) = [[k for k in kernels(f, x) if k.name in ("sort", "top_k")]]
+            for text in re.split(r"(?=\.version)", kernel.assembly):
+                if ".entry" in text:
+                    path = tmp_path / "kernel.ptx"
+                    path.write_text(re.sub(r"\.target \w+", ".target sm_75", text))
+                    found |= assembled(path, f"sm_{capability}")
+    assert found
+    assert {name for name, x in found.items() if x.spilled or x.stack} == set()
+    assert max(x.registers for x in found.values() if x.shared >= 16 << 10) <= 64
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("missing", [0, 2, 3, 5, 6, 7, 8])
 def test_the_simulator_finds_missing_barriers(
     monkeypatch: pytest.MonkeyPatch, by_digits: None, missing: int
@@ -161,7 +189,8 @@ def test_the_simulator_finds_missing_barriers(
     """But for two: the one after atomic updates, and the second one of running results."""
     monkeypatch.setattr(radix, "target", lambda: replace(target(), sort_points=2))
     x = np.random.default_rng(0).integers(0, 256, 600).astype(np.uint8)
-    program, runtime = program_of(lambda x: lax.sort(x), x), RUNTIMES[-1]
+    with on_the_gpu():
+        program, runtime = program_of(lambda x: lax.sort(x), x), RUNTIMES[-1]
 
     def load(f: Any, module: Any, text: int) -> int:
         ptx = ctypes.string_at(text).decode()

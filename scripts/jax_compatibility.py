@@ -162,7 +162,8 @@ def everything() -> Iterator[str]:
     yield (
         "What `dir` shows of every public module of JAX, accidents of its imports included, and "
         f"what a program under `functrax.compat` finds: {listed - lacking} of {listed}. A name "
-        "that is missing can be imported, and raises when it is used ([Programs and libraries written for JAX](compat.md)).\n"
+        "that is missing can be imported, and raises when it is used "
+        "([Programs and libraries written for JAX](compat.md)).\n"
     )
     reasons = [(re.compile(pattern), why) for pattern, why in json.loads(REASONS.read_text())]
     by_reason: dict[str, dict[str, list[str]]] = {why: {} for _, why in reasons}

@@ -9,7 +9,7 @@ Start at :func:`gather`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar, cast
 
 from functrax.core.arrays.array import known_index
 from functrax.core.arrays.operators import Array
@@ -44,6 +44,7 @@ from functrax.lax.operands import (
 )
 from functrax.typing import ArrayLike
 
+F = TypeVar("F", bound="Callable[..., Array]")
 Mode: TypeAlias = "str | GatherScatterMode | None"
 
 
@@ -158,49 +159,109 @@ _SCATTER_DOC = """{summary}
     """
 
 
-def _scatter_function(name: str, op: str, summary: str, shown: str) -> Callable[..., Array]:
-    def scatter_function(
-        operand: ArrayLike,
-        scatter_indices: ArrayLike,
-        updates: ArrayLike,
-        dimension_numbers: ScatterDimensionNumbers,
-        *,
-        indices_are_sorted: bool = False,
-        unique_indices: bool = False,
-        mode: Mode = None,
-    ) -> Array:
-        return _scatter(
-            name,
-            op,
-            operand,
-            scatter_indices,
-            updates,
-            dimension_numbers,
-            unique_indices,
-            mode,
-        )
+def _scatter_function(op: str, shown: str) -> Callable[[F], F]:
+    """What gives a function its body, and its documentation the sections after the summary."""
 
-    scatter_function.__name__ = scatter_function.__qualname__ = name
-    scatter_function.__doc__ = _SCATTER_DOC.format(name=name, summary=summary, shown=shown)
-    return scatter_function
+    def decorate(template: F) -> F:
+        name = template.__name__
+
+        def scatter_function(
+            operand: ArrayLike,
+            scatter_indices: ArrayLike,
+            updates: ArrayLike,
+            dimension_numbers: ScatterDimensionNumbers,
+            *,
+            indices_are_sorted: bool = False,
+            unique_indices: bool = False,
+            mode: Mode = None,
+        ) -> Array:
+            return _scatter(
+                name,
+                op,
+                operand,
+                scatter_indices,
+                updates,
+                dimension_numbers,
+                unique_indices,
+                mode,
+            )
+
+        scatter_function.__name__ = scatter_function.__qualname__ = name
+        summary = template.__doc__
+        scatter_function.__doc__ = _SCATTER_DOC.format(name=name, summary=summary, shown=shown)
+        return cast(F, scatter_function)
+
+    return decorate
 
 
-scatter = _scatter_function(
-    "scatter",
-    "set",
-    "Put windows at places; of several for one element the last stays.",
-    "[2, 6, 9]",
-)
-scatter_add = _scatter_function("scatter_add", "add", "Add windows at places.", "[ 7,  6, 16]")
-scatter_mul = _scatter_function(
-    "scatter_mul", "mul", "Multiply windows into places.", "[10,  6, 63]"
-)
-scatter_min = _scatter_function(
-    "scatter_min", "min", "The smaller of elements and windows.", "[2, 6, 7]"
-)
-scatter_max = _scatter_function(
-    "scatter_max", "max", "The larger of elements and windows.", "[5, 6, 9]"
-)
+@_scatter_function("set", "[2, 6, 9]")
+def scatter(
+    operand: ArrayLike,
+    scatter_indices: ArrayLike,
+    updates: ArrayLike,
+    dimension_numbers: ScatterDimensionNumbers,
+    *,
+    indices_are_sorted: bool = False,
+    unique_indices: bool = False,
+    mode: Mode = None,
+) -> Array:
+    """Put windows at places; of several for one element the last stays."""
+
+
+@_scatter_function("add", "[ 7,  6, 16]")
+def scatter_add(
+    operand: ArrayLike,
+    scatter_indices: ArrayLike,
+    updates: ArrayLike,
+    dimension_numbers: ScatterDimensionNumbers,
+    *,
+    indices_are_sorted: bool = False,
+    unique_indices: bool = False,
+    mode: Mode = None,
+) -> Array:
+    """Add windows at places."""
+
+
+@_scatter_function("mul", "[10,  6, 63]")
+def scatter_mul(
+    operand: ArrayLike,
+    scatter_indices: ArrayLike,
+    updates: ArrayLike,
+    dimension_numbers: ScatterDimensionNumbers,
+    *,
+    indices_are_sorted: bool = False,
+    unique_indices: bool = False,
+    mode: Mode = None,
+) -> Array:
+    """Multiply windows into places."""
+
+
+@_scatter_function("min", "[2, 6, 7]")
+def scatter_min(
+    operand: ArrayLike,
+    scatter_indices: ArrayLike,
+    updates: ArrayLike,
+    dimension_numbers: ScatterDimensionNumbers,
+    *,
+    indices_are_sorted: bool = False,
+    unique_indices: bool = False,
+    mode: Mode = None,
+) -> Array:
+    """The smaller of elements and windows."""
+
+
+@_scatter_function("max", "[5, 6, 9]")
+def scatter_max(
+    operand: ArrayLike,
+    scatter_indices: ArrayLike,
+    updates: ArrayLike,
+    dimension_numbers: ScatterDimensionNumbers,
+    *,
+    indices_are_sorted: bool = False,
+    unique_indices: bool = False,
+    mode: Mode = None,
+) -> Array:
+    """The larger of elements and windows."""
 
 
 def scatter_sub(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator as python_operator
 from collections.abc import Callable, Sequence
-from typing import Any, overload
+from typing import Any, TypeVar, cast, overload
 
 from functrax.backends.eager.cached_traces import with_recipe
 from functrax.core.arrays.operators import Array
@@ -12,6 +12,8 @@ from functrax.core.prims import arithmetic, cumulative, ordering
 from functrax.core.tracing.primitive import Primitive
 from functrax.lax.operands import as_array, axis_of, value_of
 from functrax.typing import ArrayLike
+
+F = TypeVar("F", bound="Callable[..., Array]")
 
 _CUMULATIVE_DOC = """{summary}
 
@@ -34,9 +36,8 @@ _CUMULATIVE_DOC = """{summary}
     """
 
 
-def _cumulative(
-    primitive: Primitive, summary: str, takes: str, row: str, shown: str
-) -> Callable[..., Array]:
+def _cumulative(primitive: Primitive, takes: str, row: str, shown: str) -> Callable[[F], F]:
+    """What gives a function its body, and its documentation the sections after the summary."""
     name = primitive.name
 
     def cumulative_function(operand: ArrayLike, axis: int = 0, reverse: bool = False) -> Array:
@@ -44,49 +45,49 @@ def _cumulative(
         place = axis_of(name, x.aval.ndim, axis)
         return as_array(primitive.bind(x, axis=place, reverse=bool(reverse)))
 
-    cumulative_function.__name__ = cumulative_function.__qualname__ = name
-    cumulative_function.__doc__ = _CUMULATIVE_DOC.format(
-        name=name, summary=summary, takes=takes, row=row, shown=shown
-    )
-    return cumulative_function
+    def decorate(template: F) -> F:
+        cumulative_function.__name__ = cumulative_function.__qualname__ = name
+        cumulative_function.__doc__ = _CUMULATIVE_DOC.format(
+            name=name, summary=template.__doc__, takes=takes, row=row, shown=shown
+        )
+        return cast(F, cumulative_function)
+
+    return decorate
 
 
 _ORDERED = "that is not complex"
-cumsum = _cumulative(
-    cumulative.cumsum,
-    "The sum of the elements so far.",
-    "of numbers",
-    "[1, 2, 3]",
-    "Array([1, 3, 6], dtype=int32)",
+
+
+@_cumulative(cumulative.cumsum, "of numbers", "[1, 2, 3]", "Array([1, 3, 6], dtype=int32)")
+def cumsum(operand: ArrayLike, axis: int = 0, reverse: bool = False) -> Array:
+    """The sum of the elements so far."""
+
+
+@_cumulative(cumulative.cumprod, "of numbers", "[2, 3, 4]", "Array([ 2,  6, 24], dtype=int32)")
+def cumprod(operand: ArrayLike, axis: int = 0, reverse: bool = False) -> Array:
+    """The product of the elements so far."""
+
+
+@_cumulative(cumulative.cummax, _ORDERED, "[1.0, 3.0, 2.0]", "Array([1., 3., 3.], dtype=float32)")
+def cummax(operand: ArrayLike, axis: int = 0, reverse: bool = False) -> Array:
+    """The largest element so far; NaN wins."""
+
+
+@_cumulative(
+    cumulative.cummin, _ORDERED, "[1.0, 3.0, np.nan]", "Array([ 1.,  1., nan], dtype=float32)"
 )
-cumprod = _cumulative(
-    cumulative.cumprod,
-    "The product of the elements so far.",
-    "of numbers",
-    "[2, 3, 4]",
-    "Array([ 2,  6, 24], dtype=int32)",
-)
-cummax = _cumulative(
-    cumulative.cummax,
-    "The largest element so far; NaN wins.",
-    _ORDERED,
-    "[1.0, 3.0, 2.0]",
-    "Array([1., 3., 3.], dtype=float32)",
-)
-cummin = _cumulative(
-    cumulative.cummin,
-    "The smallest element so far; NaN wins.",
-    _ORDERED,
-    "[1.0, 3.0, np.nan]",
-    "Array([ 1.,  1., nan], dtype=float32)",
-)
-cumlogsumexp = _cumulative(
+def cummin(operand: ArrayLike, axis: int = 0, reverse: bool = False) -> Array:
+    """The smallest element so far; NaN wins."""
+
+
+@_cumulative(
     cumulative.cumlogsumexp,
-    "log of the sum of exp of the elements so far.",
     "of floats",
     "[1000.0, 1000.0]",
     "Array([1000.    , 1000.6932], dtype=float32)",
 )
+def cumlogsumexp(operand: ArrayLike, axis: int = 0, reverse: bool = False) -> Array:
+    """Log of the sum of exp of the elements so far."""
 
 
 @overload

@@ -6,6 +6,7 @@ Reductions by any associative function are in ``functrax.lax.monoids``.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TypeVar, cast
 
 from functrax.core.arrays.operators import Array
 from functrax.core.prims import reduce as prims
@@ -14,7 +15,9 @@ from functrax.core.tracing.primitive import Primitive
 from functrax.lax.operands import as_array, as_ints, axis_of, dtype_of, value_of
 from functrax.typing import ArrayLike, DTypeLike
 
-_AXES_DOC = """
+F = TypeVar("F", bound="Callable[..., Array]")
+
+_AXES_DOC = """{summary}
 
     Args:
       operand: an array{of}.
@@ -34,69 +37,72 @@ _AXES_DOC = """
     """
 
 
-def _reduction(
-    primitive: Primitive, does: str, of: str, rows: str, shown: str
-) -> Callable[[ArrayLike, Sequence[int]], Array]:
+def _reduction(primitive: Primitive, of: str, rows: str, shown: str) -> Callable[[F], F]:
+    """What gives a function its body, and its documentation the sections after the summary."""
     name = primitive.name
 
     def reduction(operand: ArrayLike, axes: Sequence[int]) -> Array:
         return as_array(reduced(primitive, value_of(name, operand), as_ints(name, axes, "axes")))
 
-    reduction.__name__ = reduction.__qualname__ = name
-    reduction.__doc__ = does + _AXES_DOC.format(name=name, of=of, rows=rows, shown=shown)
-    return reduction
+    def decorate(template: F) -> F:
+        reduction.__name__ = reduction.__qualname__ = name
+        summary = template.__doc__
+        reduction.__doc__ = _AXES_DOC.format(
+            name=name, summary=summary, of=of, rows=rows, shown=shown
+        )
+        return cast(F, reduction)
+
+    return decorate
 
 
 _BITS = " of truth values, or of integers, whose bits are combined"
-reduce_sum = _reduction(
-    prims.reduce_sum,
-    "The sum along axes.",
-    " of numbers",
-    "[[1, 2], [3, 4]]",
-    "Array([4, 6], dtype=int32)",
-)
-reduce_prod = _reduction(
-    prims.reduce_prod,
-    "The product along axes.",
-    " of numbers",
-    "[[1, 2], [3, 4]]",
-    "Array([3, 8], dtype=int32)",
-)
-reduce_max = _reduction(
+
+
+@_reduction(prims.reduce_sum, " of numbers", "[[1, 2], [3, 4]]", "Array([4, 6], dtype=int32)")
+def reduce_sum(operand: ArrayLike, axes: Sequence[int]) -> Array:
+    """The sum along axes."""
+
+
+@_reduction(prims.reduce_prod, " of numbers", "[[1, 2], [3, 4]]", "Array([3, 8], dtype=int32)")
+def reduce_prod(operand: ArrayLike, axes: Sequence[int]) -> Array:
+    """The product along axes."""
+
+
+@_reduction(
     prims.reduce_max,
-    "The largest element along axes; NaN wins.",
     "; complex numbers by real part",
     "[[1.0, 5.0], [3.0, np.nan]]",
     "Array([ 3., nan], dtype=float32)",
 )
-reduce_min = _reduction(
+def reduce_max(operand: ArrayLike, axes: Sequence[int]) -> Array:
+    """The largest element along axes; NaN wins."""
+
+
+@_reduction(
     prims.reduce_min,
-    "The smallest element along axes; NaN wins.",
     "; complex numbers by real part",
     "[[1.0, 5.0], [3.0, np.nan]]",
     "Array([ 1., nan], dtype=float32)",
 )
-reduce_and = _reduction(
-    prims.reduce_and,
-    "Whether all hold along axes.",
-    _BITS,
-    "[[True, True], [False, True]]",
-    "Array([False,  True], dtype=bool)",
+def reduce_min(operand: ArrayLike, axes: Sequence[int]) -> Array:
+    """The smallest element along axes; NaN wins."""
+
+
+@_reduction(
+    prims.reduce_and, _BITS, "[[True, True], [False, True]]", "Array([False,  True], dtype=bool)"
 )
-reduce_or = _reduction(
-    prims.reduce_or,
-    "Whether any holds along axes.",
-    _BITS,
-    "[[6, 0], [3, 0]]",
-    "Array([7, 0], dtype=int32)",
-)
-reduce_xor = _reduction(
-    prims.reduce_xor,
-    "Whether an odd number hold along axes.",
-    _BITS,
-    "[[6, 7], [3, 7]]",
-    "Array([5, 0], dtype=int32)",
-)
+def reduce_and(operand: ArrayLike, axes: Sequence[int]) -> Array:
+    """Whether all hold along axes."""
+
+
+@_reduction(prims.reduce_or, _BITS, "[[6, 0], [3, 0]]", "Array([7, 0], dtype=int32)")
+def reduce_or(operand: ArrayLike, axes: Sequence[int]) -> Array:
+    """Whether any holds along axes."""
+
+
+@_reduction(prims.reduce_xor, _BITS, "[[6, 7], [3, 7]]", "Array([5, 0], dtype=int32)")
+def reduce_xor(operand: ArrayLike, axes: Sequence[int]) -> Array:
+    """Whether an odd number hold along axes."""
 
 
 def argmax(operand: ArrayLike, axis: int, index_dtype: DTypeLike) -> Array:

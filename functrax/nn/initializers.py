@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Protocol, TypeAlias, TypeVar, cast, runtime_checkable
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from functrax.random.shapes import DType, Shape, checked_shape
 from functrax.typing import ArrayLike, DTypeLike, ShapeLike
 
 Axes: TypeAlias = "int | Sequence[int]"
+F = TypeVar("F", bound="Callable[..., Initializer]")
 
 #: Standard deviations of the standard normal distribution cut at 2: real, and complex.
 _CUT_REAL = 0.87962566103423978
@@ -320,18 +321,24 @@ def _directions(key: Any, shape: Shape, dtype: DType) -> Any:
     return jnp.exp(1j * (2 * np.pi * turns.astype(dtype)))
 
 
-def _scaled(name: str, scale: float, mode: str, distribution: str, title: str) -> Any:
-    """A function that makes :func:`variance_scaling` initializers of one kind."""
+def _scaled(scale: float, mode: str, distribution: str, source: str) -> Callable[[F], F]:
+    """What makes of a signature and a summary a maker of :func:`variance_scaling` initializers."""
 
-    def make(
-        in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = (), dtype: Any = None
-    ) -> Initializer:
-        return variance_scaling(scale, mode, distribution, in_axis, out_axis, batch_axis, dtype)
+    def decorate(template: F) -> F:
+        name = template.__name__
 
-    make.__name__ = make.__qualname__ = name
-    make.__doc__ = f"""{title}
+        def make(
+            in_axis: Axes = -2,
+            out_axis: Axes = -1,
+            batch_axis: Axes = (),
+            dtype: DTypeLike | None = None,
+        ) -> Initializer:
+            return variance_scaling(scale, mode, distribution, in_axis, out_axis, batch_axis, dtype)
 
-    ``variance_scaling({scale}, {mode!r}, {distribution!r})``.
+        make.__name__ = make.__qualname__ = name
+        make.__doc__ = f"""{template.__doc__}
+
+    ``variance_scaling({scale}, {mode!r}, {distribution!r})``.  Source: {source}
 
     Args:
       in_axis, out_axis: the axes of inputs and of outputs.
@@ -349,18 +356,58 @@ def _scaled(name: str, scale: float, mode: str, distribution: str, title: str) -
     >>> nn.initializers.{name}()(random.key(0), (2, 3)).shape
     (2, 3)
     """
-    return make
+        return cast(F, make)
+
+    return decorate
 
 
 _GLOROT = "Glorot, Bengio, AISTATS 2010; also called Xavier."
 _LECUN = "LeCun et al., Efficient BackProp, 1998."
 _HE = "He et al., arXiv:1502.01852; also called Kaiming."
-glorot_uniform = _scaled("glorot_uniform", 1.0, "fan_avg", "uniform", _GLOROT)
-glorot_normal = _scaled("glorot_normal", 1.0, "fan_avg", "truncated_normal", _GLOROT)
-lecun_uniform = _scaled("lecun_uniform", 1.0, "fan_in", "uniform", _LECUN)
-lecun_normal = _scaled("lecun_normal", 1.0, "fan_in", "truncated_normal", _LECUN)
-he_uniform = _scaled("he_uniform", 2.0, "fan_in", "uniform", _HE)
-he_normal = _scaled("he_normal", 2.0, "fan_in", "truncated_normal", _HE)
+
+
+@_scaled(1.0, "fan_avg", "uniform", _GLOROT)
+def glorot_uniform(
+    in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = (), dtype: DTypeLike | None = None
+) -> Initializer:
+    """Uniform numbers of variance ``2 / (inputs + outputs)``."""
+
+
+@_scaled(1.0, "fan_avg", "truncated_normal", _GLOROT)
+def glorot_normal(
+    in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = (), dtype: DTypeLike | None = None
+) -> Initializer:
+    """Normal numbers, cut off at two deviations, of variance ``2 / (inputs + outputs)``."""
+
+
+@_scaled(1.0, "fan_in", "uniform", _LECUN)
+def lecun_uniform(
+    in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = (), dtype: DTypeLike | None = None
+) -> Initializer:
+    """Uniform numbers of variance ``1 / inputs``."""
+
+
+@_scaled(1.0, "fan_in", "truncated_normal", _LECUN)
+def lecun_normal(
+    in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = (), dtype: DTypeLike | None = None
+) -> Initializer:
+    """Normal numbers, cut off at two deviations, of variance ``1 / inputs``."""
+
+
+@_scaled(2.0, "fan_in", "uniform", _HE)
+def he_uniform(
+    in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = (), dtype: DTypeLike | None = None
+) -> Initializer:
+    """Uniform numbers of variance ``2 / inputs``."""
+
+
+@_scaled(2.0, "fan_in", "truncated_normal", _HE)
+def he_normal(
+    in_axis: Axes = -2, out_axis: Axes = -1, batch_axis: Axes = (), dtype: DTypeLike | None = None
+) -> Initializer:
+    """Normal numbers, cut off at two deviations, of variance ``2 / inputs``."""
+
+
 xavier_uniform, xavier_normal = glorot_uniform, glorot_normal
 kaiming_uniform, kaiming_normal = he_uniform, he_normal
 

@@ -38,7 +38,6 @@ from functrax.core.types.promotion import promote_types as promote_types, result
 from functrax.numpy.analytic import (
     acos as acos,
     acosh as acosh,
-    angle as angle,
     arccos as arccos,
     arccosh as arccosh,
     arcsin as arcsin,
@@ -62,8 +61,6 @@ from functrax.numpy.analytic import (
     i0 as i0,
     log as log,
     log1p as log1p,
-    log2 as log2,
-    log10 as log10,
     logaddexp as logaddexp,
     logaddexp2 as logaddexp2,
     rad2deg as rad2deg,
@@ -95,6 +92,7 @@ from functrax.numpy.broadcasting import (
     broadcast_to as broadcast_to,
 )
 from functrax.numpy.complex_parts import (
+    angle as angle,
     conj as conj,
     conjugate as conjugate,
     imag as imag,
@@ -131,6 +129,7 @@ from functrax.numpy.einsum import (
     einsum_path as einsum_path,
 )
 from functrax.numpy.extrema import (
+    clip as clip,
     fmax as fmax,
     fmin as fmin,
     maximum as maximum,
@@ -172,7 +171,6 @@ from functrax.numpy.logic import (
     equal as equal,
     greater as greater,
     greater_equal as greater_equal,
-    isclose as isclose,
     isfinite as isfinite,
     isinf as isinf,
     isnan as isnan,
@@ -194,10 +192,13 @@ from functrax.numpy.logical_reductions import (
     any as any,
     array_equal as array_equal,
     array_equiv as array_equiv,
+    isclose as isclose,
 )
 from functrax.numpy.methods import install_all as _install_all
 from functrax.numpy.powers import (
     float_power as float_power,
+    log2 as log2,
+    log10 as log10,
     pow as pow,
     power as power,
     reciprocal as reciprocal,
@@ -230,7 +231,6 @@ from functrax.numpy.reductions import (
 from functrax.numpy.rounding import (
     around as around,
     ceil as ceil,
-    clip as clip,
     copysign as copysign,
     fix as fix,
     floor as floor,

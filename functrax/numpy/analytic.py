@@ -25,234 +25,209 @@ from functrax.numpy.promote import as_weak_as, inexact, promote_args, promote_dt
 from functrax.numpy.ufuncs import like_weak, refuse_complex
 from functrax.typing import ArrayLike
 
-exp = unary(
-    "exp",
-    waves.exp,
-    "``e**x``.",
-    example="""
->>> jnp.exp(jnp.array([0.0, 1.0]))
-Array([1.       , 2.7182817], dtype=float32)
-""",
-)
-exp2 = unary(
-    "exp2",
-    waves.exp2,
-    "``2**x``.",
-    example="""
->>> jnp.exp2(jnp.array([-1, 3]))
-Array([0.5, 8. ], dtype=float32)
-""",
-)
-expm1 = unary(
-    "expm1",
-    waves.expm1,
-    "``e**x - 1``, precise for small ``x``.",
-    example="""
->>> jnp.expm1(jnp.array(1e-10)), jnp.exp(jnp.array(1e-10)) - 1
-(Array(1.e-10, dtype=float32, weak_type=True), Array(0., dtype=float32, weak_type=True))
-""",
-)
-log = unary(
-    "log",
-    waves.log,
-    "The natural logarithm.",
-    example="""
->>> jnp.log(jnp.array([1.0, 10.0, 0.0]))
-Array([0.       , 2.3025851,      -inf], dtype=float32)
-""",
-)
-log1p = unary(
-    "log1p",
-    waves.log1p,
-    "``log(1 + x)``, precise for small ``x``.",
-    example="""
->>> jnp.log1p(jnp.array(1e-10)), jnp.log(1 + jnp.array(1e-10))
-(Array(1.e-10, dtype=float32, weak_type=True), Array(0., dtype=float32, weak_type=True))
-""",
-)
-sqrt = unary(
-    "sqrt",
-    roots.sqrt,
-    "The square root.",
-    example="""
->>> jnp.sqrt(jnp.array([4, 2, -1]))
-Array([2.       , 1.4142135,       nan], dtype=float32)
-""",
-)
-cbrt = unary(
-    "cbrt",
-    roots.cbrt,
-    "The cube root, real.",
-    example="""
->>> jnp.cbrt(jnp.array([27.0, -8.0]))
-Array([ 3., -2.], dtype=float32)
-""",
-)
-sin = unary(
-    "sin",
-    waves.sin,
-    "The sine.",
-    example="""
->>> jnp.sin(jnp.array([0.0, jnp.pi / 2]))
-Array([0., 1.], dtype=float32)
-""",
-)
-cos = unary(
-    "cos",
-    waves.cos,
-    "The cosine.",
-    example="""
->>> jnp.cos(jnp.array([0.0, jnp.pi]))
-Array([ 1., -1.], dtype=float32)
-""",
-)
-tan = unary(
-    "tan",
-    waves.tan,
-    "The tangent.",
-    example="""
->>> jnp.tan(jnp.array([0.0, 1.0]))
-Array([0.       , 1.5574077], dtype=float32)
-""",
-)
-arcsin = unary(
-    "arcsin",
-    waves.asin,
-    "The angle in [-π/2, π/2] whose sine is ``x``.",
-    example="""
->>> jnp.arcsin(jnp.array([0.0, 1.0, 2.0]))
-Array([0.       , 1.5707964,       nan], dtype=float32)
-""",
-)
-arccos = unary(
-    "arccos",
-    waves.acos,
-    "The angle in [0, π] whose cosine is ``x``.",
-    example="""
->>> jnp.arccos(jnp.array([1.0, -1.0]))
-Array([0.       , 3.1415927], dtype=float32)
-""",
-)
-arctan = unary(
-    "arctan",
-    waves.atan,
-    "The angle in [-π/2, π/2] whose tangent is ``x``.",
-    example="""
->>> jnp.arctan(jnp.array([0.0, 1.0, jnp.inf]))
-Array([0.       , 0.7853982, 1.5707964], dtype=float32)
-""",
-)
-sinh = unary(
-    "sinh",
-    waves.sinh,
-    "The hyperbolic sine.",
-    example="""
->>> jnp.sinh(jnp.array([0.0, 1.0]))
-Array([0.       , 1.1752012], dtype=float32)
-""",
-)
-cosh = unary(
-    "cosh",
-    waves.cosh,
-    "The hyperbolic cosine.",
-    example="""
->>> jnp.cosh(jnp.array([0.0, 1.0]))
-Array([1.       , 1.5430806], dtype=float32)
-""",
-)
-tanh = unary(
-    "tanh",
-    waves.tanh,
-    "The hyperbolic tangent.",
-    example="""
->>> jnp.tanh(jnp.array([0.0, 1.0, 50.0]))
-Array([0.       , 0.7615942, 1.       ], dtype=float32)
-""",
-)
-arcsinh = unary(
-    "arcsinh",
-    waves.asinh,
-    "The inverse of the hyperbolic sine.",
-    example="""
->>> jnp.arcsinh(jnp.array([0.0, 1.0]))
-Array([0.       , 0.8813736], dtype=float32)
-""",
-)
-arccosh = unary(
-    "arccosh",
-    waves.acosh,
-    "The inverse of the hyperbolic cosine, at least 0.",
-    example="""
->>> jnp.arccosh(jnp.array([1.0, 2.0, 0.5]))
-Array([0.      , 1.316958,      nan], dtype=float32)
-""",
-)
-arctanh = unary(
-    "arctanh",
-    waves.atanh,
-    "The inverse of the hyperbolic tangent.",
-    example="""
->>> jnp.arctanh(jnp.array([0.0, 0.5, 1.0]))
-Array([0.        , 0.54930615,        inf], dtype=float32)
-""",
-)
-arctan2 = binary(
-    "arctan2",
-    waves.atan2,
-    "The angle in [-π, π] of the point ``(x2, x1)``.",
-    inexact,
-    example="""
->>> jnp.arctan2(jnp.array([1.0, -1.0]), jnp.array([0.0, -1.0]))
-Array([ 1.5707964, -2.3561945], dtype=float32)
-""",
-)
+
+@unary(waves.exp)
+def exp(x: ArrayLike, /) -> Array:
+    """``e**x``.
+
+    >>> import functrax.numpy as jnp
+    >>> jnp.exp(jnp.array([0.0, 1.0]))
+    Array([1.       , 2.7182817], dtype=float32)
+    """
+
+
+@unary(waves.exp2)
+def exp2(x: ArrayLike, /) -> Array:
+    """``2**x``.
+
+    >>> import functrax.numpy as jnp
+    >>> jnp.exp2(jnp.array([-1, 3]))
+    Array([0.5, 8. ], dtype=float32)
+    """
+
+
+@unary(waves.expm1)
+def expm1(x: ArrayLike, /) -> Array:
+    """``e**x - 1``, precise for small ``x``.
+
+    >>> import functrax.numpy as jnp
+    >>> jnp.expm1(jnp.array(1e-10)), jnp.exp(jnp.array(1e-10)) - 1
+    (Array(1.e-10, dtype=float32, weak_type=True), Array(0., dtype=float32, weak_type=True))
+    """
+
+
+@unary(waves.log)
+def log(x: ArrayLike, /) -> Array:
+    """The natural logarithm.
+
+    >>> import functrax.numpy as jnp
+    >>> jnp.log(jnp.array([1.0, 10.0, 0.0]))
+    Array([0.       , 2.3025851,      -inf], dtype=float32)
+    """
+
+
+@unary(waves.log1p)
+def log1p(x: ArrayLike, /) -> Array:
+    """``log(1 + x)``, precise for small ``x``.
+
+    >>> import functrax.numpy as jnp
+    >>> jnp.log1p(jnp.array(1e-10)), jnp.log(1 + jnp.array(1e-10))
+    (Array(1.e-10, dtype=float32, weak_type=True), Array(0., dtype=float32, weak_type=True))
+    """
+
+
+@unary(roots.sqrt)
+def sqrt(x: ArrayLike, /) -> Array:
+    """The square root.
+
+    >>> import functrax.numpy as jnp
+    >>> jnp.sqrt(jnp.array([4, 2, -1]))
+    Array([2.       , 1.4142135,       nan], dtype=float32)
+    """
+
+
+@unary(roots.cbrt)
+def cbrt(x: ArrayLike, /) -> Array:
+    """The cube root, real.
+
+    >>> import functrax.numpy as jnp
+    >>> jnp.cbrt(jnp.array([27.0, -8.0]))
+    Array([ 3., -2.], dtype=float32)
+    """
+
+
+@unary(waves.sin)
+def sin(x: ArrayLike, /) -> Array:
+    """The sine.
+
+    >>> import functrax.numpy as jnp
+    >>> jnp.sin(jnp.array([0.0, jnp.pi / 2]))
+    Array([0., 1.], dtype=float32)
+    """
+
+
+@unary(waves.cos)
+def cos(x: ArrayLike, /) -> Array:
+    """The cosine.
+
+    >>> import functrax.numpy as jnp
+    >>> jnp.cos(jnp.array([0.0, jnp.pi]))
+    Array([ 1., -1.], dtype=float32)
+    """
+
+
+@unary(waves.tan)
+def tan(x: ArrayLike, /) -> Array:
+    """The tangent.
+
+    >>> import functrax.numpy as jnp
+    >>> jnp.tan(jnp.array([0.0, 1.0]))
+    Array([0.       , 1.5574077], dtype=float32)
+    """
+
+
+@unary(waves.asin)
+def arcsin(x: ArrayLike, /) -> Array:
+    """The angle in [-π/2, π/2] whose sine is ``x``.
+
+    >>> import functrax.numpy as jnp
+    >>> jnp.arcsin(jnp.array([0.0, 1.0, 2.0]))
+    Array([0.       , 1.5707964,       nan], dtype=float32)
+    """
+
+
+@unary(waves.acos)
+def arccos(x: ArrayLike, /) -> Array:
+    """The angle in [0, π] whose cosine is ``x``.
+
+    >>> import functrax.numpy as jnp
+    >>> jnp.arccos(jnp.array([1.0, -1.0]))
+    Array([0.       , 3.1415927], dtype=float32)
+    """
+
+
+@unary(waves.atan)
+def arctan(x: ArrayLike, /) -> Array:
+    """The angle in [-π/2, π/2] whose tangent is ``x``.
+
+    >>> import functrax.numpy as jnp
+    >>> jnp.arctan(jnp.array([0.0, 1.0, jnp.inf]))
+    Array([0.       , 0.7853982, 1.5707964], dtype=float32)
+    """
+
+
+@unary(waves.sinh)
+def sinh(x: ArrayLike, /) -> Array:
+    """The hyperbolic sine.
+
+    >>> import functrax.numpy as jnp
+    >>> jnp.sinh(jnp.array([0.0, 1.0]))
+    Array([0.       , 1.1752012], dtype=float32)
+    """
+
+
+@unary(waves.cosh)
+def cosh(x: ArrayLike, /) -> Array:
+    """The hyperbolic cosine.
+
+    >>> import functrax.numpy as jnp
+    >>> jnp.cosh(jnp.array([0.0, 1.0]))
+    Array([1.       , 1.5430806], dtype=float32)
+    """
+
+
+@unary(waves.tanh)
+def tanh(x: ArrayLike, /) -> Array:
+    """The hyperbolic tangent.
+
+    >>> import functrax.numpy as jnp
+    >>> jnp.tanh(jnp.array([0.0, 1.0, 50.0]))
+    Array([0.       , 0.7615942, 1.       ], dtype=float32)
+    """
+
+
+@unary(waves.asinh)
+def arcsinh(x: ArrayLike, /) -> Array:
+    """The inverse of the hyperbolic sine.
+
+    >>> import functrax.numpy as jnp
+    >>> jnp.arcsinh(jnp.array([0.0, 1.0]))
+    Array([0.       , 0.8813736], dtype=float32)
+    """
+
+
+@unary(waves.acosh)
+def arccosh(x: ArrayLike, /) -> Array:
+    """The inverse of the hyperbolic cosine, at least 0.
+
+    >>> import functrax.numpy as jnp
+    >>> jnp.arccosh(jnp.array([1.0, 2.0, 0.5]))
+    Array([0.      , 1.316958,      nan], dtype=float32)
+    """
+
+
+@unary(waves.atanh)
+def arctanh(x: ArrayLike, /) -> Array:
+    """The inverse of the hyperbolic tangent.
+
+    >>> import functrax.numpy as jnp
+    >>> jnp.arctanh(jnp.array([0.0, 0.5, 1.0]))
+    Array([0.        , 0.54930615,        inf], dtype=float32)
+    """
+
+
+@binary(waves.atan2, inexact)
+def arctan2(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """The angle in [-π, π] of the point ``(x2, x1)``.
+
+    >>> import functrax.numpy as jnp
+    >>> jnp.arctan2(jnp.array([1.0, -1.0]), jnp.array([0.0, -1.0]))
+    Array([ 1.5707964, -2.3561945], dtype=float32)
+    """
+
+
 acos, acosh, asin, asinh = arccos, arccosh, arcsin, arcsinh
 atan, atanh, atan2 = arctan, arctanh, arctan2
-
-
-def _log_to_base(name: str, x: Any, base: float) -> Value:
-    (v,) = promote_dtypes(name, x, kind=inexact)
-    return result(prims.div.bind(waves.log.bind(v), like_weak(v, math.log(base))))
-
-
-def log2(x: ArrayLike, /) -> Array:
-    """The logarithm to base 2.
-
-    Args:
-      x: an array or a scalar; integers and booleans are computed in float32.
-
-    Returns:
-      An array of the same shape: NaN for negative real numbers, -inf for 0.
-
-    Raises:
-      DTypeError: for lists.
-
-    Example:
-      >>> import functrax.numpy as jnp
-      >>> jnp.log2(jnp.array([8, 1]))
-      Array([3., 0.], dtype=float32)
-    """
-    return _log_to_base("log2", x, 2)
-
-
-def log10(x: ArrayLike, /) -> Array:
-    """The logarithm to base 10.
-
-    Args:
-      x: an array or a scalar; integers and booleans are computed in float32.
-
-    Returns:
-      An array of the same shape: NaN for negative real numbers, -inf for 0.
-
-    Raises:
-      DTypeError: for lists.
-
-    Example:
-      >>> import functrax.numpy as jnp
-      >>> jnp.log10(jnp.array([100.0, 0.0]))
-      Array([  2., -inf], dtype=float32)
-    """
-    return _log_to_base("log10", x, 10)
 
 
 def _scaled(name: str, x: Any, factor: float) -> Value:
@@ -447,29 +422,3 @@ def i0(x: ArrayLike, /) -> Array:
     refuse_complex("i0", v)
     size = prims.mul.bind(v, prims.sign.bind(v))  # whose derivative at 0 is 0, not that of abs
     return result(prims.mul.bind(waves.exp.bind(size), bessel_i0e.bind(v)))
-
-
-def angle(z: ArrayLike, deg: bool = False) -> Array:
-    """The angle of complex numbers in [-π, π]; π for negative real ones.
-
-    Args:
-      z: an array or a scalar, real or complex.
-      deg: give degrees in place of radians.
-
-    Returns:
-      A real array of the same shape.
-
-    Raises:
-      DTypeError: for lists.
-
-    Example:
-      >>> import functrax.numpy as jnp
-      >>> jnp.angle(jnp.array([1j, -1.0]), deg=True)
-      Array([ 90., 180.], dtype=float32)
-    """
-    (v,) = promote_dtypes("angle", z, kind=inexact)
-    if v.aval.dtype in dtypes.COMPLEX:
-        turned = as_weak_as(v, arctan2(imag.bind(v), real.bind(v)))
-    else:
-        turned = result(waves.atan2.bind(like_weak(v, 0), v))
-    return rad2deg(turned) if deg else turned

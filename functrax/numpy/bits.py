@@ -18,64 +18,58 @@ from functrax.numpy.elementwise import binary, unary
 from functrax.numpy.promote import convert, numeric, promote_dtypes, promote_pair, result, same
 from functrax.typing import ArrayLike
 
-bitwise_and = binary(
-    "bitwise_and",
-    compare.and_,
-    "The bits that both have.",
-    example="""
->>> jnp.bitwise_and(jnp.array([5, 6]), 3)
-Array([1, 2], dtype=int32)
-""",
-)
+
+@binary(compare.and_)
+def bitwise_and(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """The bits that both have.
+
+    >>> import functrax.numpy as jnp
+    >>> jnp.bitwise_and(jnp.array([5, 6]), 3)
+    Array([1, 2], dtype=int32)
+    """
 
 
-bitwise_or = binary(
-    "bitwise_or",
-    compare.or_,
-    "The bits that one of them has.",
-    example="""
->>> jnp.bitwise_or(jnp.array([5, 6]), 3)
-Array([7, 7], dtype=int32)
-""",
-)
+@binary(compare.or_)
+def bitwise_or(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """The bits that one of them has.
+
+    >>> import functrax.numpy as jnp
+    >>> jnp.bitwise_or(jnp.array([5, 6]), 3)
+    Array([7, 7], dtype=int32)
+    """
 
 
-bitwise_xor = binary(
-    "bitwise_xor",
-    compare.xor,
-    "The bits in which they differ.",
-    example="""
->>> jnp.bitwise_xor(jnp.array([5, 6]), 3)
-Array([6, 5], dtype=int32)
-""",
-)
+@binary(compare.xor)
+def bitwise_xor(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """The bits in which they differ.
+
+    >>> import functrax.numpy as jnp
+    >>> jnp.bitwise_xor(jnp.array([5, 6]), 3)
+    Array([6, 5], dtype=int32)
+    """
 
 
-bitwise_not = unary(
-    "bitwise_not",
-    compare.not_,
-    "All bits reversed; of booleans, not.",
-    same,
-    example="""
->>> jnp.bitwise_not(jnp.array([0, 5])), jnp.bitwise_not(jnp.array([True]))
-(Array([-1, -6], dtype=int32), Array([False], dtype=bool))
-""",
-)
+@unary(compare.not_, same)
+def bitwise_not(x: ArrayLike, /) -> Array:
+    """All bits reversed; of booleans, not.
+
+    >>> import functrax.numpy as jnp
+    >>> jnp.bitwise_not(jnp.array([0, 5])), jnp.bitwise_not(jnp.array([True]))
+    (Array([-1, -6], dtype=int32), Array([False], dtype=bool))
+    """
 
 
 bitwise_invert = invert = bitwise_not
 
 
-left_shift = binary(
-    "left_shift",
-    shift_left,
-    "``x1`` shifted left by ``x2`` bits.",
-    numeric,
-    example="""
->>> jnp.left_shift(jnp.array([1, 3]), 2)
-Array([ 4, 12], dtype=int32)
-""",
-)
+@binary(shift_left, numeric)
+def left_shift(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """``x1`` shifted left by ``x2`` bits.
+
+    >>> import functrax.numpy as jnp
+    >>> jnp.left_shift(jnp.array([1, 3]), 2)
+    Array([ 4, 12], dtype=int32)
+    """
 
 
 bitwise_left_shift = left_shift

@@ -1,4 +1,4 @@
-"""Real and imaginary parts, and conjugates, elementwise.
+"""Real and imaginary parts, angles and conjugates, elementwise.
 
 Start at :func:`real`.
 """
@@ -6,12 +6,14 @@ Start at :func:`real`.
 from __future__ import annotations
 
 from functrax.core.arrays.operators import Array
-from functrax.core.prims import comparisons as compare
+from functrax.core.prims import analytic as waves, comparisons as compare
 from functrax.core.prims.convert import conj as conj_p, imag as imag_p, real as real_p
 from functrax.core.prims.reindex import zeros
 from functrax.core.tracing.primitive import like
 from functrax.core.types import dtypes
-from functrax.numpy.promote import as_weak_as, promote_dtypes, result
+from functrax.numpy.analytic import arctan2, rad2deg
+from functrax.numpy.promote import as_weak_as, inexact, promote_dtypes, result
+from functrax.numpy.ufuncs import like_weak
 from functrax.typing import ArrayLike
 
 
@@ -123,3 +125,29 @@ def iscomplex(x: ArrayLike) -> Array:
     """
     part = imag(x)
     return result(compare.ne.bind(part, like(part, 0)))
+
+
+def angle(z: ArrayLike, deg: bool = False) -> Array:
+    """The angle of complex numbers in [-π, π]; π for negative real ones.
+
+    Args:
+      z: an array or a scalar, real or complex.
+      deg: give degrees in place of radians.
+
+    Returns:
+      A real array of the same shape.
+
+    Raises:
+      DTypeError: for lists.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.angle(jnp.array([1j, -1.0]), deg=True)
+      Array([ 90., 180.], dtype=float32)
+    """
+    (v,) = promote_dtypes("angle", z, kind=inexact)
+    if v.aval.dtype in dtypes.COMPLEX:
+        turned = as_weak_as(v, arctan2(imag_p.bind(v), real_p.bind(v)))
+    else:
+        turned = result(waves.atan2.bind(like_weak(v, 0), v))
+    return rad2deg(turned) if deg else turned

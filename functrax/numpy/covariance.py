@@ -18,10 +18,10 @@ from functrax.numpy import reductions
 from functrax.numpy.complex_parts import conj, real
 from functrax.numpy.contraction import dot
 from functrax.numpy.creation import checked_dtype
+from functrax.numpy.extrema import clip
 from functrax.numpy.joining import concatenate
 from functrax.numpy.logic import where
 from functrax.numpy.promote import convert, inexact, promote_dtypes, result, to_array
-from functrax.numpy.rounding import clip
 from functrax.numpy.shaping import reshape_to, squeeze, transpose
 from functrax.numpy.statistics import average
 from functrax.numpy.triangles import diagonal

@@ -21,11 +21,11 @@ from functrax.numpy import reductions
 from functrax.numpy.axes import integer, many_axes, one_axis
 from functrax.numpy.broadcasting import broadcast_to
 from functrax.numpy.cumulative import cumsum
+from functrax.numpy.extrema import clip
 from functrax.numpy.joining import concatenate
 from functrax.numpy.logic import logical_and, where
 from functrax.numpy.promote import convert, inexact, promote_dtypes, result, to_array
 from functrax.numpy.rearranging import take_axis
-from functrax.numpy.rounding import clip
 from functrax.numpy.searching import searchsorted
 from functrax.numpy.shaping import join, moveaxis, ravel, reshape_to, slice_axis
 from functrax.numpy.sorting import argsort

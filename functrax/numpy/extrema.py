@@ -1,4 +1,4 @@
-"""The larger and the smaller of two operands, elementwise.
+"""The larger and the smaller of two operands, and limits, elementwise.
 
 Complex numbers are compared by real part, then by imaginary part.  Start at :func:`maximum`.
 """
@@ -8,11 +8,13 @@ from __future__ import annotations
 from typing import Any
 
 from functrax.core.arrays.operators import Array
+from functrax.core.errors.typed import ArgumentError
 from functrax.core.prims import arithmetic as prims, comparisons as compare
 from functrax.core.prims.convert import imag, real
 from functrax.core.tracing.primitive import Value
 from functrax.core.types import dtypes
-from functrax.numpy.promote import promote_args, promote_pair, result
+from functrax.numpy.promote import promote_args, promote_pair, result, to_array
+from functrax.numpy.ufuncs import refuse_complex
 from functrax.typing import ArrayLike
 
 
@@ -129,3 +131,49 @@ def _greater(x: Value, y: Value) -> Value:
     if x.aval.dtype in dtypes.COMPLEX:
         return complex_before(compare.gt, x, y)
     return compare.gt.bind(x, y)
+
+
+def clip(
+    arr: ArrayLike | None = None,
+    /,
+    min: ArrayLike | None = None,
+    max: ArrayLike | None = None,
+    *,
+    a: ArrayLike | None = None,
+    a_min: ArrayLike | None = None,
+    a_max: ArrayLike | None = None,
+) -> Array:
+    """``x`` limited to the interval from ``min`` to ``max``.
+
+    Args:
+      arr: a real array or a scalar.
+      min: the lower end, an array or a scalar, or None for no end.
+      max: the upper end; all broadcast.
+      a: an older name of ``arr``.
+      a_min: an older name of ``min``.
+      a_max: an older name of ``max``.
+
+    Returns:
+      An array of the broadcast shape; the derivative is 0 for the elements that are limited.
+
+    Raises:
+      DTypeError: for complex numbers and lists.
+      ArgumentError: if there is no array.
+      ShapeError: for shapes that do not broadcast.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.clip(jnp.arange(5), 1, 3)
+      Array([1, 1, 2, 3, 3], dtype=int32)
+    """
+    given = a if arr is None else arr
+    if given is None:
+        raise ArgumentError("clip: no array was given", got="no arr", fix="clip(x, min, max)")
+    low, high = a_min if min is None else min, a_max if max is None else max
+    x = to_array("clip", given)
+    refuse_complex("clip", x)
+    if low is not None:
+        x = maximum(low, x)
+    if high is not None:
+        x = minimum(high, x)
+    return refuse_complex("clip", x)

@@ -24,13 +24,13 @@ from functrax.numpy.at import At
 from functrax.numpy.axes import integer
 from functrax.numpy.creation import array
 from functrax.numpy.differences import diff
+from functrax.numpy.extrema import clip
 from functrax.numpy.filling import ones_like, zeros
 from functrax.numpy.joining import stack, unstack
 from functrax.numpy.logic import where
 from functrax.numpy.promote import convert, inexact, promote_dtypes, promoting, result, to_array
 from functrax.numpy.ranges import linspace
 from functrax.numpy.rearranging import is_known
-from functrax.numpy.rounding import clip
 from functrax.numpy.searching import searchsorted
 from functrax.numpy.shaping import ravel, reshape, reshape_to
 from functrax.numpy.ufuncs import refuse_complex

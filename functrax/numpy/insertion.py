@@ -28,12 +28,12 @@ from functrax.core.types.aval import short_dtype_name
 from functrax.numpy.at import At
 from functrax.numpy.axes import one_axis
 from functrax.numpy.broadcasting import broadcast_to
+from functrax.numpy.extrema import clip
 from functrax.numpy.filling import ones
 from functrax.numpy.index_plan import Bounds, operand_in_range
 from functrax.numpy.promote import convert, promoting, result, to_array
 from functrax.numpy.ranges import arange
 from functrax.numpy.rearranging import how_many_before, is_known, take_axis
-from functrax.numpy.rounding import clip
 from functrax.numpy.runs import MOST_RUNS
 from functrax.numpy.searching import nonzero
 from functrax.numpy.selecting import integers

@@ -6,13 +6,13 @@ true), the ``bitwise_`` functions of ``bits.py`` at bits.  Start at :func:`where
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, overload
 
 import numpy as np
 
 from functrax.core.arrays.operators import Array
 from functrax.core.errors.typed import ArgumentError, UnavailableError
-from functrax.core.ir.jaxpr import Literal
 from functrax.core.prims import arithmetic as prims, comparisons as compare
 from functrax.core.prims.convert import (
     bitcast_convert_type,
@@ -23,88 +23,95 @@ from functrax.core.prims.reindex import full
 from functrax.core.prims.rounding import is_finite
 from functrax.core.tracing.primitive import Primitive, Value, like, literal
 from functrax.core.types import dtypes
-from functrax.numpy.elementwise import Binary, binary, document, named
+from functrax.numpy.elementwise import F, binary, described
 from functrax.numpy.extrema import complex_before
 from functrax.numpy.promote import (
     broadcast_values,
     convert,
-    inexact,
     promote_dtypes,
     promote_pair,
     result,
-    to_array,
 )
 from functrax.numpy.ufuncs import refuse_complex
 from functrax.typing import ArrayLike
 
-equal = binary(
-    "equal",
-    compare.eq,
-    "Whether ``x1 == x2``; NaN equals nothing.",
-    example="""
->>> jnp.equal(jnp.array([1.0, jnp.nan]), jnp.array([1.0, jnp.nan]))
-Array([ True, False], dtype=bool)
-""",
-)
-not_equal = binary(
-    "not_equal",
-    compare.ne,
-    "Whether ``x1 != x2``; NaN differs from everything.",
-    example="""
->>> jnp.not_equal(jnp.array([1.0, jnp.nan]), jnp.array([1.0, jnp.nan]))
-Array([False,  True], dtype=bool)
-""",
-)
+
+@binary(compare.eq)
+def equal(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """Whether ``x1 == x2``; NaN equals nothing.
+
+    >>> import functrax.numpy as jnp
+    >>> jnp.equal(jnp.array([1.0, jnp.nan]), jnp.array([1.0, jnp.nan]))
+    Array([ True, False], dtype=bool)
+    """
 
 
-def _ordered(name: str, compare: Primitive, summary: str, *, example: str) -> Binary:
-    def function(x1: ArrayLike, x2: ArrayLike, /) -> Array:
-        x, y = promote_pair(name, x1, x2)
-        if x.aval.dtype in dtypes.COMPLEX:
-            return result(complex_before(compare, x, y))
-        return result(compare.bind(x, y))
+@binary(compare.ne)
+def not_equal(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """Whether ``x1 != x2``; NaN differs from everything.
 
-    order = "\nComplex numbers are ordered by real part, then by imaginary part."
-    made: Binary = named(function, name, document(summary + order, 2, example))
-    return made
+    >>> import functrax.numpy as jnp
+    >>> jnp.not_equal(jnp.array([1.0, jnp.nan]), jnp.array([1.0, jnp.nan]))
+    Array([False,  True], dtype=bool)
+    """
 
 
-less = _ordered(
-    "less",
-    compare.lt,
-    "Whether ``x1 < x2``.",
-    example="""
->>> jnp.less(jnp.array([1, 2, 3]), 2)
-Array([ True, False, False], dtype=bool)
-""",
-)
-less_equal = _ordered(
-    "less_equal",
-    compare.le,
-    "Whether ``x1 <= x2``.",
-    example="""
->>> jnp.less_equal(jnp.array([1, 2, 3]), 2)
-Array([ True,  True, False], dtype=bool)
-""",
-)
-greater = _ordered(
-    "greater",
-    compare.gt,
-    "Whether ``x1 > x2``.",
-    example="""
->>> jnp.greater(jnp.array([1, 2, 3]), 2)
-Array([False, False,  True], dtype=bool)
-""",
-)
-greater_equal = _ordered(
-    "greater_equal",
-    compare.ge,
-    "Whether ``x1 >= x2``.",
-    example="""
->>> jnp.greater_equal(jnp.array([1, 2, 3]), 2)
-Array([False,  True,  True], dtype=bool)
-""",
-)
+_ORDER = "Complex numbers are ordered by real part, then by imaginary part."
+
+
+def _ordered(compare: Primitive) -> Callable[[F], F]:
+    def decorate(template: F) -> F:
+        name = template.__name__
+
+        def function(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+            x, y = promote_pair(name, x1, x2)
+            if x.aval.dtype in dtypes.COMPLEX:
+                return result(complex_before(compare, x, y))
+            return result(compare.bind(x, y))
+
+        return described(function, template, 2, note=_ORDER)
+
+    return decorate
+
+
+@_ordered(compare.lt)
+def less(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """Whether ``x1 < x2``.
+
+    >>> import functrax.numpy as jnp
+    >>> jnp.less(jnp.array([1, 2, 3]), 2)
+    Array([ True, False, False], dtype=bool)
+    """
+
+
+@_ordered(compare.le)
+def less_equal(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """Whether ``x1 <= x2``.
+
+    >>> import functrax.numpy as jnp
+    >>> jnp.less_equal(jnp.array([1, 2, 3]), 2)
+    Array([ True,  True, False], dtype=bool)
+    """
+
+
+@_ordered(compare.gt)
+def greater(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """Whether ``x1 > x2``.
+
+    >>> import functrax.numpy as jnp
+    >>> jnp.greater(jnp.array([1, 2, 3]), 2)
+    Array([False, False,  True], dtype=bool)
+    """
+
+
+@_ordered(compare.ge)
+def greater_equal(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """Whether ``x1 >= x2``.
+
+    >>> import functrax.numpy as jnp
+    >>> jnp.greater_equal(jnp.array([1, 2, 3]), 2)
+    Array([False,  True,  True], dtype=bool)
+    """
 
 
 def truth(x: Value) -> Value:
@@ -112,42 +119,47 @@ def truth(x: Value) -> Value:
     return x if x.aval.dtype == dtypes.bool_ else compare.ne.bind(x, like(x, 0))
 
 
-def _logical(name: str, combine: Primitive, summary: str, *, example: str) -> Binary:
-    def function(x1: ArrayLike, x2: ArrayLike, /) -> Array:
-        values = [truth(promote_dtypes(name, x)[0]) for x in (x1, x2)]
-        return result(combine.bind(*broadcast_values(name, *values)))
+def _logical(combine: Primitive) -> Callable[[F], F]:
+    def decorate(template: F) -> F:
+        name = template.__name__
 
-    made: Binary = named(function, name, document(summary, 2, example))
-    return made
+        def function(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+            values = [truth(promote_dtypes(name, x)[0]) for x in (x1, x2)]
+            return result(combine.bind(*broadcast_values(name, *values)))
+
+        return described(function, template, 2)
+
+    return decorate
 
 
-logical_and = _logical(
-    "logical_and",
-    compare.and_,
-    "Whether both are not 0.",
-    example="""
->>> jnp.logical_and(jnp.array([0, 1, 2]), True)
-Array([False,  True,  True], dtype=bool)
-""",
-)
-logical_or = _logical(
-    "logical_or",
-    compare.or_,
-    "Whether one of them is not 0.",
-    example="""
->>> jnp.logical_or(jnp.array([0, 1, 2]), False)
-Array([False,  True,  True], dtype=bool)
-""",
-)
-logical_xor = _logical(
-    "logical_xor",
-    compare.xor,
-    "Whether exactly one of them is not 0.",
-    example="""
->>> jnp.logical_xor(jnp.array([0, 1, 2]), True)
-Array([ True, False, False], dtype=bool)
-""",
-)
+@_logical(compare.and_)
+def logical_and(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """Whether both are not 0.
+
+    >>> import functrax.numpy as jnp
+    >>> jnp.logical_and(jnp.array([0, 1, 2]), True)
+    Array([False,  True,  True], dtype=bool)
+    """
+
+
+@_logical(compare.or_)
+def logical_or(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """Whether one of them is not 0.
+
+    >>> import functrax.numpy as jnp
+    >>> jnp.logical_or(jnp.array([0, 1, 2]), False)
+    Array([False,  True,  True], dtype=bool)
+    """
+
+
+@_logical(compare.xor)
+def logical_xor(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """Whether exactly one of them is not 0.
+
+    >>> import functrax.numpy as jnp
+    >>> jnp.logical_xor(jnp.array([0, 1, 2]), True)
+    Array([ True, False, False], dtype=bool)
+    """
 
 
 def logical_not(x: ArrayLike, /) -> Array:
@@ -431,46 +443,3 @@ def choose(which: Value, x: Value, y: Value) -> Array:
     """``where`` of values of one dtype: broadcasts, and chooses."""
     which, x, y = broadcast_values("where", truth(which), x, y)
     return prims.select_n.bind(which, y, x)
-
-
-def isclose(
-    a: ArrayLike,
-    b: ArrayLike,
-    rtol: ArrayLike = 1e-05,
-    atol: ArrayLike = 1e-08,
-    equal_nan: bool = False,
-) -> Array:
-    """Whether ``|a - b| <= atol + rtol * |b|``; infinities are close if equal.
-
-    Args:
-      a: an array or a scalar.
-      b: another, of a shape that broadcasts with it.
-      rtol: relative tolerance.
-      atol: absolute tolerance.
-      equal_nan: whether NaN is close to NaN.
-
-    Returns:
-      Booleans of the operands' broadcast shape.
-
-    Raises:
-      DTypeError: for lists.
-      ShapeError: for shapes that do not broadcast.
-
-    Example:
-      >>> import functrax.numpy as jnp
-      >>> jnp.isclose(jnp.array([1.0, 2.0, jnp.nan]), jnp.array([1.0 + 1e-7, 2.1, jnp.nan]))
-      Array([ True, False, False], dtype=bool)
-    """
-    x, y = promote_pair("isclose", a, b, inexact)
-    if type(x) is Literal and type(y) is Literal:
-        x = to_array("isclose", result(x))
-    size = prims.abs_.bind(y)
-    relative, absolute = (promote_dtypes("isclose", t, size)[0] for t in (rtol, atol))
-    relative, absolute, size = broadcast_values("isclose", relative, absolute, size)
-    bound = prims.add.bind(absolute, prims.mul.bind(relative, size))
-    distance = prims.abs_.bind(prims.sub.bind(x, y))
-    near = logical_and(less_equal(distance, bound), isfinite(y))
-    close = logical_or(compare.eq.bind(x, y), near)
-    if not equal_nan:
-        return close
-    return logical_or(close, logical_and(isnan(x), isnan(y)))

@@ -9,13 +9,22 @@ from typing import Any
 
 from functrax.core.arrays.operators import Array
 from functrax.core.errors.typed import ShapeError
-from functrax.core.prims import reduce as prims
+from functrax.core.ir.jaxpr import Literal
+from functrax.core.prims import arithmetic, comparisons as compare, reduce as prims
 from functrax.core.tracing.primitive import Primitive, Value, literal
 from functrax.core.types import dtypes
 from functrax.numpy import logic
 from functrax.numpy.creation import asarray
 from functrax.numpy.logic import isnan, no_out, truth
-from functrax.numpy.promote import broadcast_shape, result, to_array
+from functrax.numpy.promote import (
+    broadcast_shape,
+    broadcast_values,
+    inexact,
+    promote_dtypes,
+    promote_pair,
+    result,
+    to_array,
+)
 from functrax.numpy.reductions import checked_axes, keep, masked
 from functrax.typing import ArrayLike, Axes
 
@@ -119,7 +128,7 @@ def allclose(
       >>> jnp.allclose(jnp.array([1.0, 2.0]), jnp.array([1.0, 2.001]), atol=0.01)
       Array(True, dtype=bool)
     """
-    return all(logic.isclose(a, b, rtol, atol, equal_nan))
+    return all(isclose(a, b, rtol, atol, equal_nan))
 
 
 def array_equal(a1: ArrayLike, a2: ArrayLike, equal_nan: bool = False) -> Array:
@@ -178,3 +187,46 @@ def array_equiv(a1: ArrayLike, a2: ArrayLike) -> Array:
 
 def _known(value: bool) -> Value:
     return result(literal(value, dtypes.bool_))
+
+
+def isclose(
+    a: ArrayLike,
+    b: ArrayLike,
+    rtol: ArrayLike = 1e-05,
+    atol: ArrayLike = 1e-08,
+    equal_nan: bool = False,
+) -> Array:
+    """Whether ``|a - b| <= atol + rtol * |b|``; infinities are close if equal.
+
+    Args:
+      a: an array or a scalar.
+      b: another, of a shape that broadcasts with it.
+      rtol: relative tolerance.
+      atol: absolute tolerance.
+      equal_nan: whether NaN is close to NaN.
+
+    Returns:
+      Booleans of the operands' broadcast shape.
+
+    Raises:
+      DTypeError: for lists.
+      ShapeError: for shapes that do not broadcast.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.isclose(jnp.array([1.0, 2.0, jnp.nan]), jnp.array([1.0 + 1e-7, 2.1, jnp.nan]))
+      Array([ True, False, False], dtype=bool)
+    """
+    x, y = promote_pair("isclose", a, b, inexact)
+    if type(x) is Literal and type(y) is Literal:
+        x = to_array("isclose", result(x))
+    size = arithmetic.abs_.bind(y)
+    relative, absolute = (promote_dtypes("isclose", t, size)[0] for t in (rtol, atol))
+    relative, absolute, size = broadcast_values("isclose", relative, absolute, size)
+    bound = arithmetic.add.bind(absolute, arithmetic.mul.bind(relative, size))
+    distance = arithmetic.abs_.bind(arithmetic.sub.bind(x, y))
+    near = logic.logical_and(logic.less_equal(distance, bound), logic.isfinite(y))
+    close = logic.logical_or(compare.eq.bind(x, y), near)
+    if not equal_nan:
+        return close
+    return logic.logical_or(close, logic.logical_and(isnan(x), isnan(y)))

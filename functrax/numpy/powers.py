@@ -1,17 +1,22 @@
-"""Elementwise powers, squares and reciprocals.
+"""Elementwise powers, squares and reciprocals, and logarithms to a base.
 
 Start at :func:`power`.
 """
 
 from __future__ import annotations
 
+import math
 import operator
 from typing import Any
 
 from functrax.core.arrays.array import ConcreteArray
 from functrax.core.arrays.operators import Array
 from functrax.core.errors.typed import DTypeError
-from functrax.core.prims import arithmetic as prims, comparisons as compare
+from functrax.core.prims import (
+    analytic as waves,
+    arithmetic as prims,
+    comparisons as compare,
+)
 from functrax.core.prims.bitwise import shift_right_logical
 from functrax.core.prims.powers import integer_pow, pow_, square as square_p
 from functrax.core.tracing.primitive import Value
@@ -143,16 +148,14 @@ def float_power(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     return result(pow_.bind(x, y))
 
 
-square = unary(
-    "square",
-    square_p,
-    "``x * x``.",
-    numeric,
-    example="""
->>> jnp.square(jnp.array([-3, 4]))
-Array([ 9, 16], dtype=int32)
-""",
-)
+@unary(square_p, numeric)
+def square(x: ArrayLike, /) -> Array:
+    """``x * x``.
+
+    >>> import functrax.numpy as jnp
+    >>> jnp.square(jnp.array([-3, 4]))
+    Array([ 9, 16], dtype=int32)
+    """
 
 
 def reciprocal(x: ArrayLike, /) -> Array:
@@ -174,3 +177,48 @@ def reciprocal(x: ArrayLike, /) -> Array:
     """
     (v,) = promote_dtypes("reciprocal", x, kind=inexact)
     return result(integer_pow.bind(v, y=-1))
+
+
+def _log_to_base(name: str, x: Any, base: float) -> Value:
+    (v,) = promote_dtypes(name, x, kind=inexact)
+    return result(prims.div.bind(waves.log.bind(v), like_weak(v, math.log(base))))
+
+
+def log2(x: ArrayLike, /) -> Array:
+    """The logarithm to base 2.
+
+    Args:
+      x: an array or a scalar; integers and booleans are computed in float32.
+
+    Returns:
+      An array of the same shape: NaN for negative real numbers, -inf for 0.
+
+    Raises:
+      DTypeError: for lists.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.log2(jnp.array([8, 1]))
+      Array([3., 0.], dtype=float32)
+    """
+    return _log_to_base("log2", x, 2)
+
+
+def log10(x: ArrayLike, /) -> Array:
+    """The logarithm to base 10.
+
+    Args:
+      x: an array or a scalar; integers and booleans are computed in float32.
+
+    Returns:
+      An array of the same shape: NaN for negative real numbers, -inf for 0.
+
+    Raises:
+      DTypeError: for lists.
+
+    Example:
+      >>> import functrax.numpy as jnp
+      >>> jnp.log10(jnp.array([100.0, 0.0]))
+      Array([  2., -inf], dtype=float32)
+    """
+    return _log_to_base("log10", x, 10)

@@ -29,9 +29,9 @@ from functrax.core.types.promotion import (
     typed_of,
 )
 from functrax.core.types.symbolic_sizes import applied, is_symbolic_dim
-from functrax.numpy.analytic import log10
 from functrax.numpy.axes import one_axis
 from functrax.numpy.creation import checked_dtype
+from functrax.numpy.powers import log10
 from functrax.numpy.promote import (
     SCALARS,
     broadcast_shape,

@@ -6,6 +6,7 @@ Rounding functions leave integers as they are.  Start at :func:`clip` and :func:
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,7 @@ from functrax.core.prims.rounding import (
 from functrax.core.tracing.primitive import Value
 from functrax.core.types import dtypes
 from functrax.core.types.dtypes import DType
-from functrax.numpy.elementwise import Unary, binary, document, named
+from functrax.numpy.elementwise import F, binary, described
 from functrax.numpy.extrema import maximum, minimum
 from functrax.numpy.logic import choose, isinf, no_out, sign_bit
 from functrax.numpy.promote import (
@@ -48,16 +49,20 @@ from functrax.typing import ArrayLike
 _TO_EVEN = int(RoundingMethod.TO_NEAREST_EVEN)
 
 
-def _rounding(name: str, to_whole: Any, summary: str, *, example: str) -> Unary:
-    def function(x: ArrayLike, /) -> Array:
-        (v,) = promote_dtypes(name, x)
-        refuse_complex(name, v)
-        if v.aval.dtype not in dtypes.FLOATING:
-            return result(v)
-        return result(to_whole(v))
+def _rounding(to_whole: Callable[[Value], Value]) -> Callable[[F], F]:
+    def decorate(template: F) -> F:
+        name = template.__name__
 
-    made: Unary = named(function, name, document(summary, 1, example))
-    return made
+        def function(x: ArrayLike, /) -> Array:
+            (v,) = promote_dtypes(name, x)
+            refuse_complex(name, v)
+            if v.aval.dtype not in dtypes.FLOATING:
+                return result(v)
+            return result(to_whole(v))
+
+        return described(function, template, 1)
+
+    return decorate
 
 
 def _truncate(x: Value) -> Value:
@@ -70,42 +75,44 @@ def _nearest_even(x: Value) -> Value:
     return round_.bind(x, rounding_method=_TO_EVEN)
 
 
-floor = _rounding(
-    "floor",
-    prims.floor.bind,
-    "The largest whole number that is not above ``x``.",
-    example="""
->>> jnp.floor(jnp.array([1.7, -1.2]))
-Array([ 1., -2.], dtype=float32)
-""",
-)
-ceil = _rounding(
-    "ceil",
-    ceil_p.bind,
-    "The smallest whole number that is not below ``x``.",
-    example="""
->>> jnp.ceil(jnp.array([1.2, -1.7]))
-Array([ 2., -1.], dtype=float32)
-""",
-)
-trunc = _rounding(
-    "trunc",
-    _truncate,
-    "``x`` without its fraction.",
-    example="""
->>> jnp.trunc(jnp.array([1.7, -1.7]))
-Array([ 1., -1.], dtype=float32)
-""",
-)
-fix = _rounding(
-    "fix",
-    _truncate,
-    "``x`` without its fraction.",
-    example="""
->>> jnp.fix(jnp.array([1.7, -1.7]))
-Array([ 1., -1.], dtype=float32)
-""",
-)
+@_rounding(prims.floor.bind)
+def floor(x: ArrayLike, /) -> Array:
+    """The largest whole number that is not above ``x``.
+
+    >>> import functrax.numpy as jnp
+    >>> jnp.floor(jnp.array([1.7, -1.2]))
+    Array([ 1., -2.], dtype=float32)
+    """
+
+
+@_rounding(ceil_p.bind)
+def ceil(x: ArrayLike, /) -> Array:
+    """The smallest whole number that is not below ``x``.
+
+    >>> import functrax.numpy as jnp
+    >>> jnp.ceil(jnp.array([1.2, -1.7]))
+    Array([ 2., -1.], dtype=float32)
+    """
+
+
+@_rounding(_truncate)
+def trunc(x: ArrayLike, /) -> Array:
+    """``x`` without its fraction.
+
+    >>> import functrax.numpy as jnp
+    >>> jnp.trunc(jnp.array([1.7, -1.7]))
+    Array([ 1., -1.], dtype=float32)
+    """
+
+
+@_rounding(_truncate)
+def fix(x: ArrayLike, /) -> Array:
+    """``x`` without its fraction.
+
+    >>> import functrax.numpy as jnp
+    >>> jnp.fix(jnp.array([1.7, -1.7]))
+    Array([ 1., -1.], dtype=float32)
+    """
 
 
 def rint(x: ArrayLike, /) -> Array:
@@ -200,52 +207,6 @@ def _round_to(x: Value, digits: int) -> Value:
 around = round
 
 
-def clip(
-    arr: ArrayLike | None = None,
-    /,
-    min: ArrayLike | None = None,
-    max: ArrayLike | None = None,
-    *,
-    a: ArrayLike | None = None,
-    a_min: ArrayLike | None = None,
-    a_max: ArrayLike | None = None,
-) -> Array:
-    """``x`` limited to the interval from ``min`` to ``max``.
-
-    Args:
-      arr: a real array or a scalar.
-      min: the lower end, an array or a scalar, or None for no end.
-      max: the upper end; all broadcast.
-      a: an older name of ``arr``.
-      a_min: an older name of ``min``.
-      a_max: an older name of ``max``.
-
-    Returns:
-      An array of the broadcast shape; the derivative is 0 for the elements that are limited.
-
-    Raises:
-      DTypeError: for complex numbers and lists.
-      ArgumentError: if there is no array.
-      ShapeError: for shapes that do not broadcast.
-
-    Example:
-      >>> import functrax.numpy as jnp
-      >>> jnp.clip(jnp.arange(5), 1, 3)
-      Array([1, 1, 2, 3, 3], dtype=int32)
-    """
-    given = a if arr is None else arr
-    if given is None:
-        raise ArgumentError("clip: no array was given", got="no arr", fix="clip(x, min, max)")
-    low, high = a_min if min is None else min, a_max if max is None else max
-    x = to_array("clip", given)
-    refuse_complex("clip", x)
-    if low is not None:
-        x = maximum(low, x)
-    if high is not None:
-        x = minimum(high, x)
-    return refuse_complex("clip", x)
-
-
 def nan_to_num(
     x: ArrayLike,
     copy: bool = True,
@@ -295,16 +256,14 @@ def _replace(x: Value, which: Value, value: Any) -> Value:
     return choose(which, convert(new, dtype), x)
 
 
-nextafter = binary(
-    "nextafter",
-    nextafter_p,
-    "The next number after ``x1`` towards ``x2``.",
-    inexact,
-    example="""
->>> jnp.nextafter(jnp.array([1.0], dtype="float16"), 2)
-Array([1.001], dtype=float16)
-""",
-)
+@binary(nextafter_p, inexact)
+def nextafter(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """The next number after ``x1`` towards ``x2``.
+
+    >>> import functrax.numpy as jnp
+    >>> jnp.nextafter(jnp.array([1.0], dtype="float16"), 2)
+    Array([1.001], dtype=float16)
+    """
 
 
 def copysign(x1: ArrayLike, x2: ArrayLike, /) -> Array:

@@ -55,55 +55,57 @@ def add(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     return result(prims.add.bind(x, y))
 
 
-subtract = binary(
-    "subtract",
-    prims.sub,
-    "``x1 - x2``; not of booleans.",
-    example="""
->>> jnp.subtract(jnp.array([5, 7]), 2)
-Array([3, 5], dtype=int32)
-""",
-)
-multiply = binary(
-    "multiply",
-    prims.mul,
-    "``x1 * x2``; of booleans, whether both hold.",
-    example="""
->>> jnp.multiply(jnp.arange(3), 2.5)
-Array([0. , 2.5, 5. ], dtype=float32, weak_type=True)
-""",
-)
-divide = binary(
-    "divide",
-    prims.div,
-    "``x1 / x2``, always in floating point.",
-    inexact,
-    example="""
->>> jnp.divide(jnp.array([1, 2]), 4)
-Array([0.25, 0.5 ], dtype=float32)
-""",
-)
+@binary(prims.sub)
+def subtract(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """``x1 - x2``; not of booleans.
+
+    >>> import functrax.numpy as jnp
+    >>> jnp.subtract(jnp.array([5, 7]), 2)
+    Array([3, 5], dtype=int32)
+    """
+
+
+@binary(prims.mul)
+def multiply(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """``x1 * x2``; of booleans, whether both hold.
+
+    >>> import functrax.numpy as jnp
+    >>> jnp.multiply(jnp.arange(3), 2.5)
+    Array([0. , 2.5, 5. ], dtype=float32, weak_type=True)
+    """
+
+
+@binary(prims.div, inexact)
+def divide(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """``x1 / x2``, always in floating point.
+
+    >>> import functrax.numpy as jnp
+    >>> jnp.divide(jnp.array([1, 2]), 4)
+    Array([0.25, 0.5 ], dtype=float32)
+    """
+
+
 true_divide = divide
-negative = unary(
-    "negative",
-    prims.neg,
-    "``-x``; not of booleans.",
-    same,
-    example="""
->>> jnp.negative(jnp.array([1, -2]))
-Array([-1,  2], dtype=int32)
-""",
-)
-sign = unary(
-    "sign",
-    prims.sign,
-    "-1, 0 or 1, the sign of ``x``; ``x / |x|`` of complex numbers.",
-    same,
-    example="""
->>> jnp.sign(jnp.array([-3.0, 0.0, 5.0]))
-Array([-1.,  0.,  1.], dtype=float32)
-""",
-)
+
+
+@unary(prims.neg, same)
+def negative(x: ArrayLike, /) -> Array:
+    """``-x``; not of booleans.
+
+    >>> import functrax.numpy as jnp
+    >>> jnp.negative(jnp.array([1, -2]))
+    Array([-1,  2], dtype=int32)
+    """
+
+
+@unary(prims.sign, same)
+def sign(x: ArrayLike, /) -> Array:
+    """-1, 0 or 1, the sign of ``x``; ``x / |x|`` of complex numbers.
+
+    >>> import functrax.numpy as jnp
+    >>> jnp.sign(jnp.array([-3.0, 0.0, 5.0]))
+    Array([-1.,  0.,  1.], dtype=float32)
+    """
 
 
 def positive(x: ArrayLike, /) -> Array:

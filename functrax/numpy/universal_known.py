@@ -14,7 +14,7 @@ from functrax.core.prims import cumulative as running, reduce as prims
 from functrax.core.prims.arithmetic import stop_gradient
 from functrax.core.tracing.primitive import Primitive, Value, literal
 from functrax.core.types import dtypes
-from functrax.numpy import analytic, bits, complex_parts, logic, reductions, ufuncs
+from functrax.numpy import analytic, bits, complex_parts, logic, powers, reductions, ufuncs
 from functrax.numpy.at import At
 from functrax.numpy.axes import many_axes
 from functrax.numpy.creation import checked_dtype
@@ -148,5 +148,5 @@ KNOWN: Final[dict[str, Ways]] = {
         reduce=_of_powers(analytic.logaddexp, analytic.exp, analytic.log),
         running=running.cumlogsumexp,
     ),
-    "logaddexp2": Ways(reduce=_of_powers(analytic.logaddexp2, analytic.exp2, analytic.log2)),
+    "logaddexp2": Ways(reduce=_of_powers(analytic.logaddexp2, analytic.exp2, powers.log2)),
 }

@@ -11,7 +11,7 @@ checked; the public functions check them.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias, TypeVar, cast
 
 import numpy as np
 
@@ -45,13 +45,7 @@ from functrax.typing import ArrayLike, DTypeLike, ShapeLike
 Low: TypeAlias = Callable[[DType], Any]
 
 
-class Sampler(Protocol):
-    """A distribution without parameters."""
-
-    def __call__(
-        self, key: ArrayLike, shape: ShapeLike = (), dtype: DTypeLike | None = None
-    ) -> Array:
-        """Samples of a shape."""
+Sampler = TypeVar("Sampler", bound=Callable[..., Array])
 
 
 def checked(name: str, key: Any, shape: Any, dtype: Any) -> tuple[Value, Shape, DType]:
@@ -219,48 +213,62 @@ _SIMPLE_DOC = """{summary}
     """
 
 
-def _simple(name: str, transform: Callable[[Any, DType], Any], low: Low, doc: str) -> Sampler:
+def _simple(
+    transform: Callable[[Any, DType], Any], low: Low, formula: str
+) -> Callable[[Sampler], Sampler]:
     """A distribution without parameters: a function of uniform numbers from ``low(dtype)`` to 1."""
 
-    def sampler(key: ArrayLike, shape: ShapeLike = (), dtype: DTypeLike | None = None) -> Array:
-        words, sizes, of_type = checked(name, key, shape, dtype)
-        return as_array(
-            transform(uniform_sample(words, sizes, of_type, low(of_type), 1.0), of_type)
-        )
+    def decorate(template: Sampler) -> Sampler:
+        name = template.__name__
 
-    summary, formula = doc.split("; ")
-    sampler.__name__ = sampler.__qualname__ = name
-    sampler.__doc__ = _SIMPLE_DOC.format(name=name, summary=summary, formula=formula)
-    made: Sampler = with_recipe_of_keys(with_out_sharding(sampler))
-    return made
+        def sampler(key: ArrayLike, shape: ShapeLike = (), dtype: DTypeLike | None = None) -> Array:
+            words, sizes, of_type = checked(name, key, shape, dtype)
+            return as_array(
+                transform(uniform_sample(words, sizes, of_type, low(of_type), 1.0), of_type)
+            )
+
+        sampler.__name__ = sampler.__qualname__ = name
+        summary = template.__doc__
+        sampler.__doc__ = _SIMPLE_DOC.format(name=name, summary=summary, formula=formula)
+        return cast(Sampler, with_recipe_of_keys(with_out_sharding(sampler)))
+
+    return decorate
 
 
-exponential = _simple(
-    "exponential",
+@_simple(
     lambda u, dtype: lax.neg(lax.log1p(lax.neg(u))),
     lambda dtype: 0.0,
-    "Floats from 0 on with the density exp(-x).; ``-log(1 - u)`` of a uniform ``u``.",
+    "``-log(1 - u)`` of a uniform ``u``.",
 )
-logistic = _simple(
-    "logistic",
+def exponential(key: ArrayLike, shape: ShapeLike = (), dtype: DTypeLike | None = None) -> Array:
+    """Floats from 0 on with the density exp(-x)."""
+
+
+@_simple(
     lambda u, dtype: lax.sub(lax.log(u), lax.log1p(lax.neg(u))),
     lambda dtype: dtypes.finfo(dtype).tiny,
-    "Floats whose distribution function is the logistic one.; ``log(u / (1 - u))`` of a uniform "
-    "``u``.",
+    "``log(u / (1 - u))`` of a uniform ``u``.",
 )
-laplace = _simple(
-    "laplace",
+def logistic(key: ArrayLike, shape: ShapeLike = (), dtype: DTypeLike | None = None) -> Array:
+    """Floats whose distribution function is the logistic one."""
+
+
+@_simple(
     lambda u, dtype: lax.mul(lax.sign(u), lax.log1p(lax.neg(lax.abs(u)))),
     lambda dtype: float(dtypes.finfo(dtype).epsneg) - 1.0,
-    "Floats with the density ``exp(-|x|) / 2``; ``sign(u) log(1 - |u|)`` of a uniform ``u`` "
-    "between -1 and 1.",
+    "``sign(u) log(1 - |u|)`` of a uniform ``u`` between -1 and 1.",
 )
-cauchy = _simple(
-    "cauchy",
+def laplace(key: ArrayLike, shape: ShapeLike = (), dtype: DTypeLike | None = None) -> Array:
+    """Floats with the density ``exp(-|x|) / 2``."""
+
+
+@_simple(
     lambda u, dtype: lax.tan(lax.mul(lax.sub(u, 0.5), float(np.pi))),
     lambda dtype: dtypes.finfo(dtype).eps,
-    "Floats with the density 1 / (pi (x**2 + 1)).; ``tan(pi (u - 1/2))`` of a uniform ``u``.",
+    "``tan(pi (u - 1/2))`` of a uniform ``u``.",
 )
+def cauchy(key: ArrayLike, shape: ShapeLike = (), dtype: DTypeLike | None = None) -> Array:
+    """Floats with the density 1 / (pi (x**2 + 1))."""
 
 
 @with_recipe_of_keys

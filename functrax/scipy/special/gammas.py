@@ -13,8 +13,8 @@ from functrax.core.prims import special as prims
 from functrax.core.prims.matrices import is_complex
 from functrax.core.tracing.primitive import Value, like
 from functrax.numpy.axes import integer
-from functrax.numpy.elementwise import binary, unary
-from functrax.numpy.promote import inexact, promote_args, result
+from functrax.numpy.elementwise import unary
+from functrax.numpy.promote import inexact, promote_args, promote_pair, result
 from functrax.scipy.special.complex_gamma import complex_gamma, complex_loggamma
 from functrax.transforms.differentiation.derivatives import jvp
 from functrax.transforms.user_rules.custom_jvp import custom_jvp
@@ -25,10 +25,67 @@ __all__ = [
     "gammaincc", "gammaln", "gammasgn", "loggamma", "multigammaln", "poch", "polygamma", "zeta",
 ]  # fmt: skip
 
-gammaln = unary("gammaln", prims.lgamma, "``log |gamma(x)|``.")
-digamma = unary("digamma", prims.digamma, "The derivative of ``gammaln``.")
-gammainc = binary("gammainc", prims.igamma, "The regularized lower gamma function.", inexact)
-gammaincc = binary("gammaincc", prims.igammac, "The regularized upper gamma function.", inexact)
+
+@unary(prims.lgamma)
+def gammaln(x: ArrayLike, /) -> Array:
+    """``log |gamma(x)|`` (DLMF 5.2.1).
+
+    >>> from functrax.scipy.special import gammaln
+    >>> gammaln(5.0).round(4)
+    Array(3.1781, dtype=float32, weak_type=True)
+    """
+
+
+@unary(prims.digamma)
+def digamma(x: ArrayLike, /) -> Array:
+    """The derivative of :func:`gammaln` (DLMF 5.2.2).
+
+    >>> from functrax.scipy.special import digamma
+    >>> digamma(1.0).round(4)
+    Array(-0.5772, dtype=float32, weak_type=True)
+    """
+
+
+def gammainc(a: ArrayLike, x: ArrayLike) -> Array:
+    """The regularized lower incomplete gamma function P(a, x) (DLMF 8.2.4).
+
+    Args:
+      a: the shape, above 0.
+      x: where the integral ends, from 0 on.
+
+    Returns:
+      Floats of the shape to which the arguments broadcast, from 0 to 1.
+
+    Raises:
+      DTypeError: for lists, and what is not a number.
+      ShapeError: for shapes that do not broadcast.
+
+    >>> from functrax.scipy.special import gammainc
+    >>> gammainc(2.0, 1.0).round(4)
+    Array(0.2642, dtype=float32, weak_type=True)
+    """
+    return result(prims.igamma.bind(*promote_pair("gammainc", a, x, inexact)))
+
+
+def gammaincc(a: ArrayLike, x: ArrayLike) -> Array:
+    """The regularized upper incomplete gamma function Q(a, x) (DLMF 8.2.4).
+
+    Args:
+      a: the shape, above 0.
+      x: where the integral begins, from 0 on.
+
+    Returns:
+      Floats of the shape to which the arguments broadcast, from 0 to 1.
+
+    Raises:
+      DTypeError: for lists, and what is not a number.
+      ShapeError: for shapes that do not broadcast.
+
+    >>> from functrax.scipy.special import gammaincc
+    >>> gammaincc(2.0, 1.0).round(4)
+    Array(0.7358, dtype=float32, weak_type=True)
+    """
+    return result(prims.igammac.bind(*promote_pair("gammaincc", a, x, inexact)))
 
 
 def floats(name: str, *xs: Any) -> list[Array]:
@@ -40,7 +97,17 @@ def floats(name: str, *xs: Any) -> list[Array]:
 def loggamma(x: ArrayLike) -> Array:
     """The logarithm of the gamma function; ``gammaln`` for real numbers.
 
-    Of complex numbers it is the one that is real above 0, and has a cut along the negative ones.
+    Of complex numbers by Lanczos's approximation (1964) with nine terms.
+
+    Args:
+      x: real or complex numbers.
+
+    Returns:
+      Of complex numbers the branch that is real above 0, with a cut along the negative ones;
+      NaN at the poles.
+
+    Raises:
+      DTypeError: for lists, and what is not a number.
 
     >>> from functrax.scipy.special import loggamma
     >>> loggamma(1.0 + 1.0j).round(4)
@@ -51,7 +118,22 @@ def loggamma(x: ArrayLike) -> Array:
 
 
 def gammasgn(x: ArrayLike) -> Array:
-    """The sign of the gamma function; NaN at its poles but 0, where it is that of the zero."""
+    """The sign of the gamma function.
+
+    Args:
+      x: an array or a number; integers are computed in float32.
+
+    Returns:
+      1 or -1; NaN at the poles below 0, and at 0 the sign of the zero.
+
+    Raises:
+      DTypeError: for lists, and what is not a number.
+
+    >>> import functrax.numpy as jnp
+    >>> from functrax.scipy.special import gammasgn
+    >>> gammasgn(jnp.array([1.5, -0.5, -1.5]))
+    Array([ 1., -1.,  1.], dtype=float32)
+    """
     (v,) = floats("gammasgn", x)
     whole = jnp.floor(v)
     pole = ((v < 0) & (v == whole)) | (v == -jnp.inf)
@@ -60,10 +142,20 @@ def gammasgn(x: ArrayLike) -> Array:
 
 
 def gamma(x: ArrayLike) -> Array:
-    """The gamma function, which is ``(n - 1)!`` at whole numbers.
+    """The gamma function, which is ``(n - 1)!`` at whole numbers (DLMF 5.2.1).
 
-    >>> import functrax, functrax.numpy as jnp
-    >>> functrax.scipy.special.gamma(jnp.array([1.0, 3.0])).round(3)
+    Args:
+      x: real or complex numbers; integers are computed in float32.
+
+    Returns:
+      Numbers of the shape of ``x``; NaN at the poles below 0.
+
+    Raises:
+      DTypeError: for lists, and what is not a number.
+
+    >>> import functrax.numpy as jnp
+    >>> from functrax.scipy.special import gamma
+    >>> gamma(jnp.array([1.0, 3.0])).round(3)
     Array([1., 2.], dtype=float32)
     """
     (v,) = floats("gamma", x)
@@ -73,10 +165,23 @@ def gamma(x: ArrayLike) -> Array:
 
 
 def factorial(n: ArrayLike, exact: bool = False) -> Array:
-    """``n!``, as a float; 0 for negative numbers.
+    """``n!``, as a float.
+
+    Args:
+      n: an array or a number; between whole numbers it is ``gamma(n + 1)``.
+      exact: must be False: there are no exact integers here.
+
+    Returns:
+      Floats of the shape of ``n``; 0 for negative numbers.
 
     Raises:
       ArgumentError: if ``exact``.
+      DTypeError: for lists, and what is not a number.
+
+    >>> import functrax.numpy as jnp
+    >>> from functrax.scipy.special import factorial
+    >>> factorial(jnp.arange(5)).round(3)
+    Array([ 1.,  1.,  2.,  6., 24.], dtype=float32)
     """
     if exact:
         raise ArgumentError(
@@ -95,7 +200,17 @@ def comb(N: ArrayLike, k: ArrayLike, *, repetition: bool = False) -> Array:
       repetition: whether a thing may be taken again.
 
     Returns:
-      0 where ``k`` is negative or above ``N``.
+      Floats of the shape to which the arguments broadcast; 0 where ``k``
+      is negative or above ``N``.
+
+    Raises:
+      DTypeError: for lists, and what is not a number.
+      ShapeError: for shapes that do not broadcast.
+
+    >>> import functrax.numpy as jnp
+    >>> from functrax.scipy.special import comb
+    >>> comb(4, jnp.arange(5)).round(3)
+    Array([1., 4., 6., 4., 1.], dtype=float32)
     """
     n, m = floats("comb", N, k)
     if repetition:
@@ -107,31 +222,109 @@ def comb(N: ArrayLike, k: ArrayLike, *, repetition: bool = False) -> Array:
 
 
 def poch(z: ArrayLike, m: ArrayLike) -> Array:
-    """The rising factorial ``gamma(z + m) / gamma(z)``."""
+    """The rising factorial ``gamma(z + m) / gamma(z)`` (DLMF 5.2.5).
+
+    Args:
+      z: where it starts.
+      m: how many factors it has; any real number.
+
+    Returns:
+      Floats of the shape to which the arguments broadcast; 1 where ``m`` is 0.
+
+    Raises:
+      DTypeError: for lists, and what is not a number.
+      ShapeError: for shapes that do not broadcast.
+
+    >>> from functrax.scipy.special import poch
+    >>> poch(2.0, 3.0).round(3)
+    Array(24., dtype=float32)
+    """
     x, y = floats("poch", z, m)
     sign = gammasgn(x + y) * gammasgn(x)
     return jnp.where(y == 0, 1, sign * jnp.exp(gammaln(x + y) - gammaln(x)))
 
 
 def betaln(a: ArrayLike, b: ArrayLike) -> Array:
-    """``log |beta(a, b)|``."""
+    """``log |beta(a, b)|``.
+
+    Args:
+      a, b: real numbers.
+
+    Returns:
+      Floats of the shape to which the arguments broadcast.
+
+    Raises:
+      DTypeError: for lists, and what is not a number.
+      ShapeError: for shapes that do not broadcast.
+
+    >>> from functrax.scipy.special import betaln
+    >>> betaln(2.0, 3.0).round(4)
+    Array(-2.4849, dtype=float32, weak_type=True)
+    """
     x, y = floats("betaln", a, b)
     return gammaln(x) + gammaln(y) - gammaln(x + y)
 
 
 def beta(a: ArrayLike, b: ArrayLike) -> Array:
-    """``gamma(a) gamma(b) / gamma(a + b)``."""
+    """The beta function, ``gamma(a) gamma(b) / gamma(a + b)`` (DLMF 5.12.1).
+
+    Args:
+      a, b: real numbers.
+
+    Returns:
+      Floats of the shape to which the arguments broadcast.
+
+    Raises:
+      DTypeError: for lists, and what is not a number.
+      ShapeError: for shapes that do not broadcast.
+
+    >>> from functrax.scipy.special import beta
+    >>> beta(2.0, 3.0).round(4)
+    Array(0.0833, dtype=float32)
+    """
     x, y = floats("beta", a, b)
     return gammasgn(x) * gammasgn(y) * gammasgn(x + y) * jnp.exp(betaln(x, y))
 
 
 def betainc(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Array:
-    """The regularized incomplete beta function; differentiable by ``x`` only."""
+    """The regularized incomplete beta function (DLMF 8.17.2), the distribution function of beta.
+
+    Args:
+      a, b: the shapes, above 0.
+      x: the upper end of the integral, from 0 to 1; the only argument with derivatives.
+
+    Returns:
+      Floats of the shape to which the arguments broadcast, from 0 to 1.
+
+    Raises:
+      DTypeError: for lists, and what is not a number.
+      ShapeError: for shapes that do not broadcast.
+
+    >>> from functrax.scipy.special import betainc
+    >>> betainc(2.0, 3.0, 0.5).round(4)
+    Array(0.6875, dtype=float32, weak_type=True)
+    """
     return result(prims.regularized_incomplete_beta(*floats("betainc", a, b, x)))
 
 
 def polygamma(n: ArrayLike, x: ArrayLike) -> Array:
-    """Derivative number ``n`` of :func:`digamma`; not differentiable by ``n``."""
+    """Derivative number ``n`` of :func:`digamma` (DLMF 5.15).
+
+    Args:
+      n: whole numbers from 0 on; it has no derivatives.
+      x: real numbers, which have.
+
+    Returns:
+      Floats of the shape to which the arguments broadcast.
+
+    Raises:
+      DTypeError: for lists, and what is not a number.
+      ShapeError: for shapes that do not broadcast.
+
+    >>> from functrax.scipy.special import polygamma
+    >>> polygamma(1, 1.0).round(4)
+    Array(1.6449, dtype=float32, weak_type=True)
+    """
     if type(n) is int and n > 0:
         (v,) = floats("polygamma", x)
         return result(prims.polygamma(like(v, n), v))
@@ -141,7 +334,26 @@ def polygamma(n: ArrayLike, x: ArrayLike) -> Array:
 
 
 def zeta(x: ArrayLike, q: ArrayLike | None = None) -> Array:
-    """Hurwitz's zeta function, the sum of ``(k + q) ** -x``; Riemann's if ``q`` is None."""
+    """Hurwitz's zeta function, the sum of ``(k + q) ** -x``; Riemann's if ``q`` is None.
+
+    DLMF 25.11.1; derivatives by the formula of Euler and Maclaurin.
+
+    Args:
+      x: the exponent, above 1; infinite at 1, and NaN below.
+      q: where the sum starts; 1 if None.
+
+    Returns:
+      Floats of the shape to which the arguments broadcast; they have derivatives
+      by both.
+
+    Raises:
+      DTypeError: for lists, and what is not a number.
+      ShapeError: for shapes that do not broadcast.
+
+    >>> from functrax.scipy.special import zeta
+    >>> zeta(2.0).round(4)
+    Array(1.6449, dtype=float32, weak_type=True)
+    """
     found: Value = _zeta(*floats("zeta", x, 1.0 if q is None else q))
     return found
 
@@ -183,7 +395,23 @@ def _zeta_sum(s: Value, q: Value) -> Value:
 
 
 def multigammaln(a: ArrayLike, d: int) -> Array:
-    """The logarithm of the multivariate gamma function of dimension ``d``."""
+    """The logarithm of the multivariate gamma function of dimension ``d`` (DLMF 35.3.4).
+
+    Args:
+      a: real numbers above ``(d - 1) / 2``.
+      d: the dimension, an integer that is known.
+
+    Returns:
+      Floats of the shape of ``a``.
+
+    Raises:
+      ArgumentError: if ``d`` is no integer.
+      DTypeError: for lists, and what is not a number.
+
+    >>> from functrax.scipy.special import multigammaln
+    >>> multigammaln(3.0, 2).round(4)
+    Array(1.5502, dtype=float32, weak_type=True)
+    """
     (v,) = floats("multigammaln", a)
     size = integer("multigammaln", "d", d)
     total = v * 0 + size * (size - 1) / 4 * math.log(math.pi)
@@ -195,8 +423,17 @@ def multigammaln(a: ArrayLike, d: int) -> Array:
 def bernoulli(n: int) -> Array:
     """Bernoulli's numbers 0 to ``n``, that of 1 being -1/2; by exact fractions.
 
-    >>> import functrax
-    >>> functrax.scipy.special.bernoulli(2)
+    Args:
+      n: the last one, an integer that is known.
+
+    Returns:
+      A vector of ``n + 1`` floats.
+
+    Raises:
+      ArgumentError: for negative numbers, and those that are no integers.
+
+    >>> from functrax.scipy.special import bernoulli
+    >>> bernoulli(2)
     Array([ 1.        , -0.5       ,  0.16666667], dtype=float32)
     """
     count = integer("bernoulli", "n", n)

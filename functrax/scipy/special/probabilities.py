@@ -25,30 +25,127 @@ __all__ = [
     "kl_div", "log_ndtr", "logit", "ndtr", "ndtri", "rel_entr", "xlog1py", "xlogy",
 ]  # fmt: skip
 
-erf = unary("erf", prims.erf, "The error function.")
-erfc = unary("erfc", prims.erfc, "``1 - erf(x)``, precise for large ``x``.")
-erfinv = unary("erfinv", prims.erf_inv, "The inverse of the error function.")
-expit = unary("expit", analytic.logistic, "``1 / (1 + exp(-x))``.")
-i0e = unary("i0e", prims.bessel_i0e, "``exp(-|x|) i0(x)``.")
-i1e = unary("i1e", prims.bessel_i1e, "``exp(-|x|) i1(x)``.")
+
+@unary(prims.erf)
+def erf(x: ArrayLike, /) -> Array:
+    """The error function, ``2 / sqrt(pi)`` times the integral of ``exp(-t**2)`` from 0 to ``x``.
+
+    >>> from functrax.scipy.special import erf
+    >>> erf(0.5).round(4)
+    Array(0.5205, dtype=float32, weak_type=True)
+    """
+
+
+@unary(prims.erfc)
+def erfc(x: ArrayLike, /) -> Array:
+    """``1 - erf(x)``, precise for large ``x`` (DLMF 7.2.2).
+
+    >>> from functrax.scipy.special import erfc
+    >>> erfc(0.5).round(4)
+    Array(0.4795, dtype=float32, weak_type=True)
+    """
+
+
+@unary(prims.erf_inv)
+def erfinv(x: ArrayLike, /) -> Array:
+    """The inverse of the error function, from -1 to 1.
+
+    >>> from functrax.scipy.special import erfinv
+    >>> erfinv(0.5).round(4)
+    Array(0.4769, dtype=float32, weak_type=True)
+    """
+
+
+@unary(analytic.logistic)
+def expit(x: ArrayLike, /) -> Array:
+    """The logistic function, ``1 / (1 + exp(-x))``.
+
+    >>> from functrax.scipy.special import expit
+    >>> expit(1.0).round(4)
+    Array(0.7311, dtype=float32, weak_type=True)
+    """
+
+
+@unary(prims.bessel_i0e)
+def i0e(x: ArrayLike, /) -> Array:
+    """``exp(-|x|) i0(x)``, which does not overflow.
+
+    >>> from functrax.scipy.special import i0e
+    >>> i0e(1000.0).round(4)
+    Array(0.0126, dtype=float32, weak_type=True)
+    """
+
+
+@unary(prims.bessel_i1e)
+def i1e(x: ArrayLike, /) -> Array:
+    """``exp(-|x|) i1(x)``, which does not overflow.
+
+    >>> from functrax.scipy.special import i1e
+    >>> i1e(1000.0).round(4)
+    Array(0.0126, dtype=float32, weak_type=True)
+    """
+
 
 _HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 
 
 def i0(x: ArrayLike) -> Array:
-    """The modified Bessel function of the first kind and order 0."""
+    """The modified Bessel function of the first kind and order 0 (DLMF 10.25.2).
+
+    Args:
+      x: an array or a number; integers are computed in float32.
+
+    Returns:
+      Floats of the shape of ``x``.
+
+    Raises:
+      DTypeError: for lists, and what is not a number.
+
+    >>> from functrax.scipy.special import i0
+    >>> i0(1.0).round(4)
+    Array(1.2661, dtype=float32, weak_type=True)
+    """
     (v,) = floats("i0", x)
     return jnp.i0(v)
 
 
 def i1(x: ArrayLike) -> Array:
-    """The modified Bessel function of the first kind and order 1."""
+    """The modified Bessel function of the first kind and order 1 (DLMF 10.25.2).
+
+    Args:
+      x: an array or a number; integers are computed in float32.
+
+    Returns:
+      Floats of the shape of ``x``.
+
+    Raises:
+      DTypeError: for lists, and what is not a number.
+
+    >>> from functrax.scipy.special import i1
+    >>> i1(1.0).round(4)
+    Array(0.5652, dtype=float32, weak_type=True)
+    """
     (v,) = floats("i1", x)
     return jnp.exp(v * jnp.sign(v)) * i1e(v)  # abs would have a derivative at 0
 
 
 def logit(x: ArrayLike) -> Array:
-    """``log(x / (1 - x))``, the inverse of :func:`expit`."""
+    """``log(x / (1 - x))``, the inverse of :func:`expit`.
+
+    Args:
+      x: an array or a number; integers are computed in float32.
+
+    Returns:
+      Floats of the shape of ``x``; infinite at 0 and 1, NaN outside of them.
+
+    Raises:
+      DTypeError: for lists, and what is not a number.
+
+    >>> import functrax.numpy as jnp
+    >>> from functrax.scipy.special import logit
+    >>> logit(jnp.array([0.25, 0.5, 1.0])).round(4)
+    Array([-1.0986,  0.    ,     inf], dtype=float32)
+    """
     (v,) = floats("logit", x)
     return jnp.log(v) - jnp.log1p(-v)
 
@@ -92,28 +189,85 @@ def _xlogx_jvp(primals: Any, tangents: Any) -> tuple[Value, Value]:
 def xlogy(x: ArrayLike, y: ArrayLike) -> Array:
     """``x log(y)``, 0 where ``x`` is 0.
 
-    >>> import functrax, functrax.numpy as jnp
-    >>> functrax.scipy.special.xlogy(jnp.zeros(1), jnp.zeros(1))
-    Array([0.], dtype=float32)
+    Args:
+      x, y: arrays or numbers; integers are computed in float32.
+
+    Returns:
+      Floats of the shape to which the arguments broadcast; NaN where ``y`` is.
+
+    Raises:
+      DTypeError: for lists, and what is not a number.
+      ShapeError: for shapes that do not broadcast.
+
+    >>> from functrax.scipy.special import xlogy
+    >>> xlogy(0.0, 0.0), xlogy(2.0, 1.5).round(4)
+    (Array(0., dtype=float32), Array(0.8109, dtype=float32))
     """
     out: Value = _xlogy(*floats("xlogy", x, y))
     return out
 
 
 def xlog1py(x: ArrayLike, y: ArrayLike) -> Array:
-    """``x log(1 + y)``, 0 where ``x`` is 0."""
+    """``x log(1 + y)``, 0 where ``x`` is 0; precise for small ``y``.
+
+    Args:
+      x, y: arrays or numbers; integers are computed in float32.
+
+    Returns:
+      Floats of the shape to which the arguments broadcast; NaN where ``y`` is.
+
+    Raises:
+      DTypeError: for lists, and what is not a number.
+      ShapeError: for shapes that do not broadcast.
+
+    >>> from functrax.scipy.special import xlog1py
+    >>> xlog1py(0.0, -1.0), xlog1py(2.0, 0.5).round(4)
+    (Array(0., dtype=float32), Array(0.8109, dtype=float32))
+    """
     out: Value = _xlog1py(*floats("xlog1py", x, y))
     return out
 
 
 def entr(x: ArrayLike) -> Array:
-    """``-x log(x)``; 0 at 0 and minus infinity below."""
+    """``-x log(x)``, what an outcome of probability ``x`` adds to an entropy.
+
+    Args:
+      x: an array or a number; integers are computed in float32.
+
+    Returns:
+      Floats of the shape of ``x``; 0 at 0, and minus infinity below.
+
+    Raises:
+      DTypeError: for lists, and what is not a number.
+
+    >>> import functrax.numpy as jnp
+    >>> from functrax.scipy.special import entr
+    >>> entr(jnp.array([0.5, 0.0, -1.0])).round(4)
+    Array([ 0.3466, -0.    ,    -inf], dtype=float32)
+    """
     (v,) = floats("entr", x)
     return jnp.where(v < 0, -jnp.inf, -_xlogx(jnp.where(v < 0, 1, v))).astype(v.dtype)
 
 
 def rel_entr(p: ArrayLike, q: ArrayLike) -> Array:
-    """``p log(p / q)``; 0 where ``p`` is 0 and ``q`` at least 0, infinite beyond the domain."""
+    """``p log(p / q)``, what an outcome adds to a relative entropy.
+
+    Args:
+      p: real numbers.
+      q: real numbers.
+
+    Returns:
+      Floats of the shape to which the arguments broadcast; 0 where ``p``
+      is 0 and ``q`` at least 0, infinite where one is negative, or ``q`` alone is 0.
+
+    Raises:
+      DTypeError: for lists, and what is not a number.
+      ShapeError: for shapes that do not broadcast.
+
+    >>> from functrax.scipy.special import rel_entr
+    >>> rel_entr(0.5, 0.25).round(4)
+    Array(0.3466, dtype=float32)
+    """
     x, y = floats("rel_entr", p, q)
     both = (x > 0) & (y > 0)
     a, b = jnp.where(both, x, 1), jnp.where(both, y, 1)
@@ -122,19 +276,70 @@ def rel_entr(p: ArrayLike, q: ArrayLike) -> Array:
 
 
 def kl_div(p: ArrayLike, q: ArrayLike) -> Array:
-    """``p log(p / q) - p + q``: :func:`rel_entr` made convex."""
+    """``p log(p / q) - p + q``: :func:`rel_entr` made convex.
+
+    Args:
+      p: real numbers.
+      q: real numbers.
+
+    Returns:
+      Floats of the shape to which the arguments broadcast; infinite where one
+      is negative, or ``q`` alone is 0.
+
+    Raises:
+      DTypeError: for lists, and what is not a number.
+      ShapeError: for shapes that do not broadcast.
+
+    >>> from functrax.scipy.special import kl_div
+    >>> kl_div(0.5, 0.25).round(4)
+    Array(0.0966, dtype=float32)
+    """
     x, y = floats("kl_div", p, q)
     return rel_entr(x, y) - x + y
 
 
 def boxcox(x: ArrayLike, lmbda: ArrayLike) -> Array:
-    """``(x ** lmbda - 1) / lmbda``, which is ``log(x)`` at 0."""
+    """The transformation of Box and Cox, ``(x ** lmbda - 1) / lmbda``, or ``log(x)`` for 0.
+
+    Args:
+      x: positive numbers; NaN below 0.
+      lmbda: the exponents.
+
+    Returns:
+      Floats of the shape to which the arguments broadcast.
+
+    Raises:
+      DTypeError: for lists, and what is not a number.
+      ShapeError: for shapes that do not broadcast.
+
+    >>> import functrax.numpy as jnp
+    >>> from functrax.scipy.special import boxcox
+    >>> boxcox(4.0, jnp.array([0.0, 0.5])).round(4)
+    Array([1.3863, 2.    ], dtype=float32)
+    """
     v, power = floats("boxcox", x, lmbda)
     return _boxcox(jnp.log(v), power)
 
 
 def boxcox1p(x: ArrayLike, lmbda: ArrayLike) -> Array:
-    """:func:`boxcox` of ``1 + x``, precise for small ``x``."""
+    """:func:`boxcox` of ``1 + x``, precise for small ``x``.
+
+    Args:
+      x: numbers above -1; NaN below.
+      lmbda: the exponents.
+
+    Returns:
+      Floats of the shape to which the arguments broadcast.
+
+    Raises:
+      DTypeError: for lists, and what is not a number.
+      ShapeError: for shapes that do not broadcast.
+
+    >>> import functrax.numpy as jnp
+    >>> from functrax.scipy.special import boxcox1p
+    >>> boxcox1p(3.0, jnp.array([0.0, 0.5])).round(4)
+    Array([1.3863, 2.    ], dtype=float32)
+    """
     v, power = floats("boxcox1p", x, lmbda)
     return _boxcox(jnp.log1p(v), power)
 
@@ -155,9 +360,19 @@ def _real(name: str, x: Any) -> Value:
 def ndtr(x: ArrayLike) -> Array:
     """The normal distribution function: the probability to be below ``x``.
 
-    >>> import functrax, functrax.numpy as jnp
-    >>> functrax.scipy.special.ndtr(jnp.zeros(1))
-    Array([0.5], dtype=float32)
+    Args:
+      x: real numbers; integers are computed in float32.
+
+    Returns:
+      Floats of the shape of ``x``, from 0 to 1.
+
+    Raises:
+      DTypeError: for complex numbers, and for lists.
+
+    >>> import functrax.numpy as jnp
+    >>> from functrax.scipy.special import ndtr
+    >>> ndtr(jnp.array([-1.0, 0.0])).round(4)
+    Array([0.1587, 0.5   ], dtype=float32)
     """
     return 0.5 * erfc(-math.sqrt(0.5) * _real("ndtr", x))
 
@@ -204,8 +419,19 @@ def log_ndtr(x: ArrayLike, series_order: int = 3) -> Array:
     """The logarithm of :func:`ndtr`, without underflow.
 
     Args:
-      x: an array of real numbers.
+      x: real numbers; integers are computed in float32.
       series_order: how many terms of the asymptotic series to take far on the left.
+
+    Returns:
+      Floats of the shape of ``x``, up to 0.
+
+    Raises:
+      DTypeError: for complex numbers, and for lists.
+
+    >>> import functrax.numpy as jnp
+    >>> from functrax.scipy.special import log_ndtr
+    >>> log_ndtr(jnp.array([-30.0, 0.0])).round(4)
+    Array([-454.3212,   -0.6931], dtype=float32)
     """
     out: Value = _log_ndtr(_real("log_ndtr", x), int(series_order))
     return out
@@ -266,6 +492,23 @@ def _ndtri_jvp(primals: Any, tangents: Any) -> tuple[Value, Value]:
 
 
 def ndtri(p: ArrayLike) -> Array:
-    """The inverse of :func:`ndtr`; infinite at 0 and 1, NaN outside of them."""
+    """The inverse of :func:`ndtr`: where the probability to be below is ``p``.
+
+    M. J. Wichura, "Algorithm AS 241", 1988.
+
+    Args:
+      p: probabilities; integers are computed in float32.
+
+    Returns:
+      Floats of the shape of ``p``; infinite at 0 and 1, NaN outside of them.
+
+    Raises:
+      DTypeError: for complex numbers, and for lists.
+
+    >>> import functrax.numpy as jnp
+    >>> from functrax.scipy.special import ndtri
+    >>> ndtri(jnp.array([0.5, 0.975])).round(4)
+    Array([0.  , 1.96], dtype=float32)
+    """
     out: Value = _ndtri(_real("ndtri", p))
     return out

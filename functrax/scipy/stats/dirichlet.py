@@ -17,15 +17,26 @@ from functrax.typing import ArrayLike
 
 
 def logpdf(x: ArrayLike, alpha: ArrayLike) -> Array:
-    """The logarithm of the density.
+    """The logarithm of the density of the Dirichlet distribution.
+
+    The density is ``gamma(sum(alpha)) / prod(gamma(alpha)) prod(x**(alpha - 1))``.
 
     Args:
       x: numbers along the first axis, as many as ``alpha`` has, or one less: the last is then what
         is left of 1.
-      alpha: the parameters, a vector.
+      alpha: the parameters, a vector of positive numbers.
+
+    Returns:
+      Floats, of the shape of ``x`` without its first axis: minus infinity where the numbers do not
+      add up to 1, or one is negative.
 
     Raises:
       ShapeError: if ``x`` and ``alpha`` do not go together.
+
+    >>> import functrax.numpy as jnp
+    >>> from functrax.scipy.stats import dirichlet
+    >>> dirichlet.logpdf(jnp.array([0.25, 0.75]), jnp.array([1.0, 2.0])).round(4)
+    Array(0.4055, dtype=float32)
     """
     numbers, weights = jnp.asarray(x), jnp.asarray(alpha)
     dtype = jnp.result_type(numbers, weights, float)
@@ -49,7 +60,27 @@ def logpdf(x: ArrayLike, alpha: ArrayLike) -> Array:
 
 
 def pdf(x: ArrayLike, alpha: ArrayLike) -> Array:
-    """The density; see :func:`logpdf`."""
+    """The density of the Dirichlet distribution.
+
+    The density is ``gamma(sum(alpha)) / prod(gamma(alpha)) prod(x**(alpha - 1))``.
+
+    Args:
+      x: numbers along the first axis, as many as ``alpha`` has, or one less: the last is then what
+        is left of 1.
+      alpha: the parameters, a vector of positive numbers.
+
+    Returns:
+      Floats, of the shape of ``x`` without its first axis: 0 where the numbers do not
+      add up to 1, or one is negative.
+
+    Raises:
+      ShapeError: if ``x`` and ``alpha`` do not go together.
+
+    >>> import functrax.numpy as jnp
+    >>> from functrax.scipy.stats import dirichlet
+    >>> dirichlet.pdf(jnp.array([0.25, 0.75]), jnp.array([1.0, 2.0])).round(4)
+    Array(1.5, dtype=float32)
+    """
     return jnp.exp(logpdf(x, alpha))
 
 

@@ -1,9 +1,10 @@
 """Families of distributions: what follows for all of them from a few standard functions.
 
 A distribution of a location and a scale is given by functions of the standard variable
-``z = (x - loc) / scale`` and of its shape parameters; :func:`continuous` makes the functions that
-users call, with SciPy's signatures, right outside the support too, and with derivatives that a
-value beyond the support does not spoil.  :func:`discrete` does the same for whole numbers.
+``z = (x - loc) / scale`` and of its shape parameters; :func:`continuous` makes a :class:`Family` of
+them, which decorates the functions that users call, with SciPy's signatures: these are right
+outside the support too, and their derivatives are not spoiled by values beyond it.
+:func:`discrete` does the same for whole numbers.
 
 Every argument is a number or an array; they are promoted to one inexact dtype and broadcast.
 """
@@ -12,9 +13,9 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Mapping, Sequence
-from types import SimpleNamespace
-from typing import Any, TypeAlias
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, TypeAlias, TypeVar, cast
 
 import functrax.numpy as jnp
 from functrax.backends.eager.cached_traces import with_long_recipe
@@ -25,66 +26,124 @@ from functrax.scipy.special.gammas import floats
 #: Of the standard variable and the shape parameters.
 Standard: TypeAlias = Callable[..., Value]
 
-_DOCS = {
-    "logpdf": "The logarithm of the density.",
-    "pdf": "The density.",
-    "logpmf": "The logarithm of the probability of a whole number.",
-    "pmf": "The probability of a whole number; 0 for other numbers.",
-    "cdf": "The probability of a value that is no larger.",
-    "logcdf": "The logarithm of :func:`cdf`.",
-    "sf": "The probability of a larger value.",
-    "logsf": "The logarithm of :func:`sf`.",
-    "ppf": "The value of which :func:`cdf` is ``q``; NaN unless ``0 <= q <= 1``.",
-    "isf": "The value of which :func:`sf` is ``q``; NaN unless ``0 <= q <= 1``.",
+F = TypeVar("F", bound="Callable[..., Array]")
+
+#: What a function is of, what it gives, and what it takes first.
+_RETURNS = {
+    "logpdf": "minus infinity beyond the support",
+    "pdf": "0 beyond the support",
+    "logpmf": "minus infinity for numbers that do not come",
+    "pmf": "0 for numbers that do not come",
+    "cdf": "from 0 to 1",
+    "logcdf": "up to 0",
+    "sf": "from 0 to 1",
+    "logsf": "up to 0",
+    "ppf": "NaN unless ``0 <= q <= 1``",
+    "isf": "NaN unless ``0 <= q <= 1``",
+}
+_FIRST = {
+    "x": "where: a number or an array.",
+    "k": "where: a whole number or an array of them, of any dtype.",
+    "q": "probabilities: a number or an array.",
 }
 
 
-def public(
-    distribution: str,
-    name: str,
-    parameters: Sequence[str],
-    defaults: Mapping[str, float],
-    function: Callable[..., Value],
-) -> Callable[..., Array]:
-    """A function as users call it: by position or by name, of numbers and arrays."""
-    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    signature = inspect.Signature(
-        [
-            inspect.Parameter(
-                p, kind, default=defaults.get(p, inspect.Parameter.empty), annotation="ArrayLike"
-            )
-            for p in parameters
-        ],
-        return_annotation="Array",
-    )
+class Family:
+    """A distribution: what gives its public functions their body, and the rest of their documents.
 
-    def call(*args: Any, **kwargs: Any) -> Array:
-        bound = signature.bind(*args, **kwargs)
-        bound.apply_defaults()
-        return function(*floats(f"{distribution}.{name}", *bound.args))
+    Args:
+      name: of the distribution.
+      parameters: what its parameters are, by name, in the words of the documentation.
+      density: the formula of the density or of the probability.
+      functions: what the functions do, by name, with operands of one dtype and shape.
+      scaled: whether there are ``loc`` and ``scale``.
+    """
 
-    call.__name__ = call.__qualname__ = name
-    call.__module__ = f"functrax.scipy.stats.{distribution}"
-    call.__doc__ = _DOCS[name]
-    call.__signature__ = signature  # type: ignore[attr-defined]
-    return with_long_recipe(call)
+    def __init__(
+        self,
+        name: str,
+        parameters: Mapping[str, str],
+        density: str,
+        functions: Mapping[str, Standard],
+        scaled: bool,
+    ) -> None:
+        self.name, self.parameters, self.density = name, parameters, density
+        self.functions, self.scaled = functions, scaled
+
+    def __call__(self, example: str) -> Callable[[F], F]:
+        """A decorator of a signature and a summary.
+
+        Args:
+          example: arguments of a call and what it gives, rounded: ``"1.0, 2.0 -> 0.5"``.
+        """
+
+        def decorate(template: F) -> F:
+            name = template.__name__
+            function, title = self.functions[name], f"{self.name}.{name}"
+            signature = inspect.signature(template)
+
+            def call(*args: Any, **kwargs: Any) -> Array:
+                bound = signature.bind(*args, **kwargs)
+                bound.apply_defaults()
+                return function(*floats(title, *bound.args))
+
+            call.__name__ = call.__qualname__ = name
+            call.__module__ = f"functrax.scipy.stats.{self.name}"
+            call.__doc__ = self._documentation(template.__doc__ or "", name, signature, example)
+            call.__signature__ = signature  # type: ignore[attr-defined]
+            return cast(F, with_long_recipe(call))
+
+        return decorate
+
+    def _documentation(
+        self, summary: str, name: str, signature: inspect.Signature, example: str
+    ) -> str:
+        first, *others = signature.parameters
+        arguments = "\n".join(f"  {p}: {self._meaning(p)}" for p in others)
+        given, shown = example.split(" -> ")
+        invalid = "; NaN where ``scale`` is not positive" if self.scaled else ""
+        return f"""{summary}
+
+{self.density}
+
+Args:
+  {first}: {_FIRST[first]}
+{arguments}
+
+Returns:
+  Floats of the shape to which the arguments broadcast: {_RETURNS[name]}{invalid}.
+
+Raises:
+  DTypeError: for lists, and what is not a number.
+  ShapeError: for shapes that do not broadcast.
+
+>>> from functrax.scipy.stats import {self.name}
+>>> print({self.name}.{name}({given}).round(4))
+{shown}
+"""
+
+    def _meaning(self, parameter: str) -> str:
+        common = {"loc": "is subtracted first.", "scale": "is divided by then."}
+        return self.parameters.get(parameter) or common[parameter]
 
 
 def continuous(
     distribution: str,
-    shapes: Sequence[str] = (),
+    shapes: Mapping[str, str] = MappingProxyType({}),
     *,
+    density: str,
     support: tuple[float, float] = (-math.inf, math.inf),
     inside: float = 0.0,
     located: bool = True,
     valid: Callable[..., Value] | None = None,
     **standard: Standard,
-) -> SimpleNamespace:
-    """The functions of a distribution with ``loc`` and ``scale``.
+) -> Family:
+    """A distribution with ``loc`` and ``scale``.
 
     Args:
       distribution: its name.
-      shapes: names of its shape parameters, which come after ``x``.
+      shapes: its shape parameters, which come after ``x``, and what they are.
+      density: the density of the standard variable, as a formula.
       support: where the density of the standard variable is not 0.
       inside: a point of the support, which stands for those outside.
       located: whether it has a location and a scale.
@@ -92,8 +151,6 @@ def continuous(
       standard: by name, functions of the standard variable and the shapes.
     """
     low, high = support
-    last = ("loc", "scale") if located else ()
-    defaults: dict[str, float] = {"loc": 0, "scale": 1}
 
     def forward(name: str, function: Standard, below: float, above: float) -> Standard:
         def of(x: Value, *rest: Value) -> Value:
@@ -128,18 +185,10 @@ def continuous(
         inverted = name in ("ppf", "isf")
         found[name] = inverse(function) if inverted else forward(name, function, *limits[name])
     found["pdf"] = _after(jnp.exp, found["logpdf"])
-    return SimpleNamespace(
-        **{
-            name: public(
-                distribution,
-                name,
-                ("q" if name in ("ppf", "isf") else "x", *shapes, *last),
-                defaults,
-                function,
-            )
-            for name, function in found.items()
-        }
-    )
+    standard_density = f"The density is ``{density}``"
+    if located:
+        standard_density += " divided by ``scale``, of ``z = (x - loc) / scale``"
+    return Family(distribution, shapes, f"{standard_density}.", found, located)
 
 
 def _after(outer: Callable[[Value], Value], inner: Standard) -> Standard:
@@ -159,18 +208,21 @@ def _with_logarithms(standard: dict[str, Standard]) -> dict[str, Standard]:
 
 def discrete(
     distribution: str,
-    shapes: Sequence[str],
+    shapes: Mapping[str, str],
     logpmf: Standard,
+    *,
+    probability: str,
     low: int = 0,
     high: Callable[..., Value] | None = None,
     **others: Standard,
-) -> SimpleNamespace:
-    """The functions of a distribution of whole numbers, with ``loc``.
+) -> Family:
+    """A distribution of whole numbers, with ``loc``.
 
     Args:
       distribution: its name.
-      shapes: names of its parameters, which come after ``k``.
+      shapes: its parameters, which come after ``k``, and what they are.
       logpmf: of the number and the shapes, where it is possible.
+      probability: of a number, as a formula.
       low: the smallest possible number.
       high: the largest possible number, of the shapes; None if there is none.
       others: ``cdf``, of the number rounded down, where it is between the limits.
@@ -196,9 +248,5 @@ def discrete(
     found = {"logpmf": log_probability, "pmf": lambda *args: jnp.exp(log_probability(*args))}
     if "cdf" in others:
         found["cdf"] = below
-    return SimpleNamespace(
-        **{
-            name: public(distribution, name, ("k", *shapes, "loc"), {"loc": 0}, function)
-            for name, function in found.items()
-        }
-    )
+    formula = f"The probability of ``k``, less ``loc``, is ``{probability}``."
+    return Family(distribution, shapes, formula, found, scaled=False)

@@ -8,18 +8,54 @@ Array(0.3679, dtype=float32, weak_type=True)
 from __future__ import annotations
 
 import functrax.numpy as jnp
+from functrax.core.arrays.operators import Array
 from functrax.core.lazy import listing as _listing
 from functrax.scipy.stats.families import continuous
+from functrax.typing import ArrayLike
 
 _family = continuous(
     "gumbel_l",
+    density="exp(z - exp(z))",
     logpdf=lambda z: z - jnp.exp(z),
     cdf=lambda z: -jnp.expm1(-jnp.exp(z)),
     logsf=lambda z: -jnp.exp(z),
     ppf=lambda q: jnp.log(-jnp.log1p(-q)),
 )
-logpdf, pdf = _family.logpdf, _family.pdf
-cdf, logcdf, sf, logsf = _family.cdf, _family.logcdf, _family.sf, _family.logsf
-ppf = _family.ppf
+
+
+@_family("0.5 -> -1.1487")
+def logpdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """The logarithm of the density of Gumbel's distribution of smallest values."""
+
+
+@_family("0.5 -> 0.317")
+def pdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """The density of Gumbel's distribution of smallest values."""
+
+
+@_family("0.5 -> 0.8077")
+def cdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """How probable a value up to ``x`` is, of Gumbel's smallest values."""
+
+
+@_family("0.5 -> -0.2136")
+def logcdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """The logarithm of how probable a value up to ``x`` is, of Gumbel's smallest values."""
+
+
+@_family("0.5 -> 0.1923")
+def sf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """How probable a value above ``x`` is, of Gumbel's smallest values."""
+
+
+@_family("0.5 -> -1.6487")
+def logsf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """The logarithm of how probable a value above ``x`` is, of Gumbel's smallest values."""
+
+
+@_family("0.25 -> -1.2459")
+def ppf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """The value up to which the probability is ``q``, of Gumbel's smallest values."""
+
 
 __dir__ = _listing(globals())

@@ -19,12 +19,27 @@ from functrax.typing import ArrayLike
 
 
 def logpmf(x: ArrayLike, n: ArrayLike, p: ArrayLike) -> Array:
-    """The logarithm of the probability of counts.
+    """The logarithm of the probability of counts, in the multinomial distribution.
+
+    The probability is ``n! prod(p**x / x!)``.
 
     Args:
-      x: counts, along the last axis; minus infinity unless they are whole and add up to ``n``.
+      x: counts, along the last axis.
       n: the number of trials.
       p: the chances of the outcomes, along the last axis.
+
+    Returns:
+      Floats, of the shape of the arguments without the last axis: minus infinity unless the counts
+      are whole and add up to ``n``.
+
+    Raises:
+      DTypeError: for lists, and what is not a number.
+      ShapeError: for shapes that do not broadcast.
+
+    >>> import functrax.numpy as jnp
+    >>> from functrax.scipy.stats import multinomial
+    >>> multinomial.logpmf(jnp.array([1, 1]), 2, jnp.array([0.5, 0.5])).round(4)
+    Array(-0.6931, dtype=float32)
     """
     (counts,), (trials,), (chances,) = (floats("multinomial.logpmf", v) for v in (x, n, p))
     return _logpmf(counts, trials, chances)
@@ -42,7 +57,28 @@ def _logpmf(counts: Value, trials: Value, chances: Value) -> Value:
 
 
 def pmf(x: ArrayLike, n: ArrayLike, p: ArrayLike) -> Array:
-    """The probability of counts; see :func:`logpmf`."""
+    """The probability of counts, in the multinomial distribution.
+
+    The probability is ``n! prod(p**x / x!)``.
+
+    Args:
+      x: counts, along the last axis.
+      n: the number of trials.
+      p: the chances of the outcomes, along the last axis.
+
+    Returns:
+      Floats, of the shape of the arguments without the last axis: 0 unless the counts
+      are whole and add up to ``n``.
+
+    Raises:
+      DTypeError: for lists, and what is not a number.
+      ShapeError: for shapes that do not broadcast.
+
+    >>> import functrax.numpy as jnp
+    >>> from functrax.scipy.stats import multinomial
+    >>> multinomial.pmf(jnp.array([1, 1]), 2, jnp.array([0.5, 0.5])).round(4)
+    Array(0.5, dtype=float32)
+    """
     return jnp.exp(logpmf(x, n, p))
 
 

@@ -20,18 +20,29 @@ from functrax.typing import ArrayLike
 
 
 def logpdf(x: ArrayLike, mean: ArrayLike, cov: ArrayLike, allow_singular: None = None) -> Array:
-    """The logarithm of the density.
+    """The logarithm of the density of the normal distribution of vectors.
+
+    The density is ``exp(-(x - mean)^T cov^-1 (x - mean) / 2) / sqrt(det(2 pi cov))``, by the factor
+    of Cholesky.
 
     Args:
       x: vectors along the last axis.
       mean: vectors along the last axis, or one number.
       cov: positive definite matrices in the last two axes, or one number: that much variance in
         every direction.
-      allow_singular: must be None.
+      allow_singular: must be None: singular matrices have no density here.
+
+    Returns:
+      Floats, of the shape of the arguments without the axes of vectors and matrices.
 
     Raises:
       ShapeError: if the sizes do not go together.
       ArgumentError: if ``allow_singular`` is given.
+
+    >>> import functrax.numpy as jnp
+    >>> from functrax.scipy.stats import multivariate_normal
+    >>> multivariate_normal.logpdf(jnp.zeros(2), jnp.zeros(2), jnp.eye(2)).round(4)
+    Array(-1.8379, dtype=float32)
     """
     if allow_singular is not None:
         raise ArgumentError(
@@ -70,7 +81,25 @@ def _sizes(x: Value, mean: Value, cov: Value) -> ShapeError:
 
 
 def pdf(x: ArrayLike, mean: ArrayLike, cov: ArrayLike) -> Array:
-    """The density; see :func:`logpdf`."""
+    """The density of the normal distribution of vectors; see :func:`logpdf`.
+
+    Args:
+      x: vectors along the last axis.
+      mean: vectors along the last axis, or one number.
+      cov: positive definite matrices in the last two axes, or one number: that much variance in
+        every direction.
+
+    Returns:
+      Floats, of the shape of the arguments without the axes of vectors and matrices.
+
+    Raises:
+      ShapeError: if the sizes do not go together.
+
+    >>> import functrax.numpy as jnp
+    >>> from functrax.scipy.stats import multivariate_normal
+    >>> multivariate_normal.pdf(jnp.zeros(2), jnp.zeros(2), jnp.eye(2)).round(4)
+    Array(0.1592, dtype=float32)
+    """
     return jnp.exp(logpdf(x, mean, cov))
 
 

@@ -22,24 +22,50 @@ from functrax.typing import ArrayLike
 
 _family = discrete(
     "poisson",
-    ("mu",),
+    {"mu": "the mean, at least 0."},
     lambda k, mu: xlogy(k, mu) - gammaln(k + 1) - mu,
+    probability="exp(-mu) mu**k / k!",
     cdf=lambda k, mu: gammaincc(k + 1, mu),
 )
-logpmf, pmf, cdf = _family.logpmf, _family.pmf, _family.cdf
+
+
+@_family("2, 3.0 -> -1.4959")
+def logpmf(k: ArrayLike, mu: ArrayLike, loc: ArrayLike = 0) -> Array:
+    """The logarithm of the probability of a whole number, in the Poisson distribution."""
+
+
+@_family("2, 3.0 -> 0.224")
+def pmf(k: ArrayLike, mu: ArrayLike, loc: ArrayLike = 0) -> Array:
+    """The probability of a whole number, in the Poisson distribution."""
+
+
+@_family("2, 3.0 -> 0.4232")
+def cdf(k: ArrayLike, mu: ArrayLike, loc: ArrayLike = 0) -> Array:
+    """How probable a value up to ``k`` is, in the Poisson distribution."""
+
 
 #: Above this mean the entropy is an asymptotic series, below it a sum.
 _LARGE = 80.0
 
 
 def entropy(mu: ArrayLike, loc: ArrayLike = 0) -> Array:
-    """The entropy, in nats.
+    """The entropy of the Poisson distribution, in nats.
+
+    The sum of ``-p log(p)``; for a ``mu`` above 80 the asymptotic series of R. J. Evans and others.
 
     Args:
       mu: means; NaN below 0.
       loc: a shift, which does not change it.
 
-    >>> entropy(1.0).round(4)
+    Returns:
+      Floats of the shape to which the arguments broadcast.
+
+    Raises:
+      DTypeError: for lists, and what is not a number.
+      ShapeError: for shapes that do not broadcast.
+
+    >>> from functrax.scipy.stats import poisson
+    >>> poisson.entropy(1.0).round(4)
     Array(1.3048, dtype=float32)
     """
     return _entropy(floats("poisson.entropy", mu, loc)[0])

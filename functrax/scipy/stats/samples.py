@@ -45,13 +45,21 @@ def mode(
     """The most frequent value along an axis, the smallest of them if there are several.
 
     Args:
-      a: an array.
+      a: an array; NaNs count as one value, above all others.
       axis: along which; None for all elements.
-      nan_policy: "propagate".
+      nan_policy: must be "propagate".
       keepdims: whether the axis stays, with one element.
 
-    >>> import functrax, functrax.numpy as jnp
-    >>> functrax.scipy.stats.mode(jnp.array([3, 1, 3, 1, 2]))
+    Returns:
+      ``ModeResult(mode, count)``, arrays without the axis; NaN and 0 of no elements.
+
+    Raises:
+      UnavailableError: for another ``nan_policy``.
+      AxisError: for an axis out of range.
+
+    >>> import functrax.numpy as jnp
+    >>> from functrax.scipy.stats import mode
+    >>> mode(jnp.array([3, 1, 3, 1, 2]))
     ModeResult(mode=Array(1, dtype=int32), count=Array(2, dtype=int32))
     """
     _check_policy("mode", nan_policy)
@@ -155,8 +163,15 @@ def sem(
       nan_policy: "propagate", or "omit" to leave NaNs out.
       keepdims: whether the axis stays, with one element.
 
-    >>> import functrax, functrax.numpy as jnp
-    >>> functrax.scipy.stats.sem(jnp.array([1.0, 3.0]))
+    Returns:
+      Floats without the axis.
+
+    Raises:
+      UnavailableError: for another ``nan_policy``.
+
+    >>> import functrax.numpy as jnp
+    >>> from functrax.scipy.stats import sem
+    >>> sem(jnp.array([1.0, 3.0]))
     Array(1., dtype=float32)
     """
     x = jnp.asarray(a)

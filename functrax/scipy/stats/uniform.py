@@ -9,17 +9,40 @@ Array([0.  , 0.25, 0.  ], dtype=float32)
 from __future__ import annotations
 
 import functrax.numpy as jnp
+from functrax.core.arrays.operators import Array
 from functrax.core.lazy import listing as _listing
 from functrax.scipy.stats.families import continuous
+from functrax.typing import ArrayLike
 
 _family = continuous(
     "uniform",
+    density="1",
     support=(0.0, 1.0),
     inside=0.5,
     logpdf=jnp.zeros_like,
     cdf=lambda z: z,
     ppf=lambda q: q,
 )
-logpdf, pdf, cdf, ppf = _family.logpdf, _family.pdf, _family.cdf, _family.ppf
+
+
+@_family("1.0, 0.0, 4.0 -> -1.3863")
+def logpdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """The logarithm of the density of the uniform distribution."""
+
+
+@_family("1.0, 0.0, 4.0 -> 0.25")
+def pdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """The density of the uniform distribution."""
+
+
+@_family("1.0, 0.0, 4.0 -> 0.25")
+def cdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """How probable a value up to ``x`` is, in the uniform distribution."""
+
+
+@_family("0.25, 0.0, 4.0 -> 1.0")
+def ppf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """The value up to which the probability is ``q``, in the uniform distribution."""
+
 
 __dir__ = _listing(globals())

@@ -10,16 +10,29 @@ from __future__ import annotations
 import math
 
 import functrax.numpy as jnp
+from functrax.core.arrays.operators import Array
 from functrax.core.lazy import listing as _listing
 from functrax.scipy.special import i0e
 from functrax.scipy.stats.families import continuous
+from functrax.typing import ArrayLike
 
 _family = continuous(
     "vonmises",
-    ("kappa",),
+    {"kappa": "the concentration, at least 0."},
+    density="exp(kappa cos(x)) / (2 pi I0(kappa))",
     located=False,
     logpdf=lambda x, kappa: kappa * (jnp.cos(x) - 1) - jnp.log(2 * math.pi * i0e(kappa)),
 )
-logpdf, pdf = _family.logpdf, _family.pdf
+
+
+@_family("0.5, 2.0 -> -0.9067")
+def logpdf(x: ArrayLike, kappa: ArrayLike) -> Array:
+    """The logarithm of the density of the von Mises distribution."""
+
+
+@_family("0.5, 2.0 -> 0.4039")
+def pdf(x: ArrayLike, kappa: ArrayLike) -> Array:
+    """The density of the von Mises distribution."""
+
 
 __dir__ = _listing(globals())

@@ -10,9 +10,11 @@ from __future__ import annotations
 import math
 
 import functrax.numpy as jnp
+from functrax.core.arrays.operators import Array
 from functrax.core.lazy import listing as _listing
 from functrax.core.tracing.primitive import Value
 from functrax.scipy.stats.families import continuous
+from functrax.typing import ArrayLike
 
 
 def _logpdf(x: Value, c: Value) -> Value:
@@ -23,8 +25,24 @@ def _logpdf(x: Value, c: Value) -> Value:
 
 
 _family = continuous(
-    "wrapcauchy", ("c",), support=(0.0, 2 * math.pi), inside=1.0, located=False, logpdf=_logpdf
+    "wrapcauchy",
+    {"c": "the concentration, between 0 and 1; otherwise the result is NaN."},
+    density="(1 - c**2) / (2 pi (1 + c**2 - 2 c cos(x)))",
+    support=(0.0, 2 * math.pi),
+    inside=1.0,
+    located=False,
+    logpdf=_logpdf,
 )
-logpdf, pdf = _family.logpdf, _family.pdf
+
+
+@_family("1.0, 0.5 -> -1.7826")
+def logpdf(x: ArrayLike, c: ArrayLike) -> Array:
+    """The logarithm of the density of the wrapped Cauchy distribution."""
+
+
+@_family("1.0, 0.5 -> 0.1682")
+def pdf(x: ArrayLike, c: ArrayLike) -> Array:
+    """The density of the wrapped Cauchy distribution."""
+
 
 __dir__ = _listing(globals())

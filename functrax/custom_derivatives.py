@@ -29,6 +29,12 @@ def zero_from_primal(val: Any, symbolic_zeros: bool = False) -> Any:
       val: a pytree of arrays and numbers.
       symbolic_zeros: whether they are of ``SymbolicZero``, which a rule may return as well.
 
+    Returns:
+      A pytree of the same structure.
+
+    Raises:
+      DTypeError: if a leaf is no array or number.
+
     >>> zero_from_primal({"x": 1.5})
     {'x': Array(0., dtype=float32, weak_type=True)}
     >>> zero_from_primal({"x": 1.5, "n": 1}, symbolic_zeros=True)

@@ -59,6 +59,9 @@ def print(fmt: str | None = None, *args: Any, ordered: bool = False, **kwargs: A
       ordered: accepted for compatibility; prints come in program order.
       kwargs: values for ``{name}``.
 
+    Returns:
+      None; without a format string, a function that takes one.
+
     Raises:
       FormatError: if the format string and the values do not go together.
 
@@ -95,6 +98,12 @@ def callback(
       ordered: callbacks run in program order in any case.
       kwargs: the same by name.
 
+    Returns:
+      None; without a function, a function that takes one.
+
+    Raises:
+      ArgumentError: if other arguments come with ``ordered`` alone.
+
     >>> import functrax
     >>> seen = []
     >>> functrax.debug.callback(lambda x: seen.append(int(x)), 3)
@@ -130,7 +139,11 @@ def log(fmt: str, *args: Any, ordered: bool = False, **kwargs: Any) -> None:
       kwargs: values for ``{name}``.
 
     Raises:
-      ArgumentError: if the format string and the values do not go together.
+      FormatError: if the format string and the values do not go together.
+
+    >>> import logging
+    >>> logging.getLogger("functrax.debug").setLevel(logging.WARNING)
+    >>> log("x is {x}", x=3)
     """
     import logging
 
@@ -148,6 +161,9 @@ def inspect_array_sharding(value: Any, *, callback: Callable[[Any], Any]) -> Non
       value: a pytree of arrays.
       callback: takes a sharding.
 
+    Raises:
+      DTypeError: if a leaf is no array or number.
+
     >>> import functrax.numpy as jnp
     >>> inspect_array_sharding(jnp.ones(2), callback=lambda s: builtins.print(s.num_devices))
     1
@@ -162,6 +178,10 @@ def visualize_array_sharding(arr: Any, **kwargs: Any) -> None:
     Args:
       arr: the array.
       kwargs: as for :func:`visualize_sharding`.
+
+    Raises:
+      DTypeError: if it is no array or number.
+      ShapeError: for more axes.
 
     >>> import functrax.numpy as jnp
     >>> visualize_array_sharding(jnp.ones(3))
@@ -219,6 +239,15 @@ def breakpoint(
       token: accepted for compatibility.
       stdin: where commands are read from; the terminal if None.
       stdout: where answers are written; the terminal if None.
+
+    Raises:
+      SystemExit: if the user says ``q``.
+
+    >>> import io
+    >>> x, answers = 3, io.StringIO()
+    >>> breakpoint(stdin=io.StringIO("x + 1"), stdout=answers)
+    >>> "4" in answers.getvalue()
+    True
     """
     frame = sys._getframe(1)
     place = f"{frame.f_code.co_filename}:{frame.f_lineno} in {frame.f_code.co_name}"

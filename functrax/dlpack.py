@@ -14,6 +14,16 @@ def to_dlpack(x: Any, stream: Any = None) -> Any:
     Args:
       x: an array.
       stream: accepted for compatibility.
+
+    Returns:
+      A capsule, which can be taken once.
+
+    Raises:
+      AttributeError: for what has no ``__dlpack__``.
+
+    >>> import functrax.numpy as jnp
+    >>> type(to_dlpack(jnp.ones(2))).__name__
+    'PyCapsule'
     """
     return x.__dlpack__()
 
@@ -23,6 +33,9 @@ def is_supported_dtype(dtype: Any) -> bool:
 
     Args:
       dtype: anything that names a dtype.
+
+    Returns:
+      A bool.
 
     Raises:
       DTypeError: if it names none.

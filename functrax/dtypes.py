@@ -38,8 +38,14 @@ def canonicalize_dtype(dtype: Any, allow_extended_dtype: bool = False) -> DType:
       dtype: a dtype, its name, or a scalar type; None for the default float.
       allow_extended_dtype: whether the dtype of random keys may be given; it is its own.
 
+    Returns:
+      A dtype.
+
     Raises:
       DTypeError: if no array has it.
+
+    >>> canonicalize_dtype("float64")
+    dtype('float32')
     """
     if allow_extended_dtype and issubdtype(dtype, extended):
         extended_dtype: DType = dtype
@@ -50,12 +56,38 @@ def canonicalize_dtype(dtype: Any, allow_extended_dtype: bool = False) -> DType:
 
 
 def itemsize_bits(dtype: Any) -> int:
-    """Bits that one element takes in memory: 8 for booleans, 0 for float0."""
+    """Bits that one element takes in memory: 8 for booleans, 0 for float0.
+
+    Args:
+      dtype: a dtype, its name, or a scalar type.
+
+    Returns:
+      A number of bits, below 8 for the narrow types such as ``int4``.
+
+    Raises:
+      DTypeError: if no array has it.
+
+    >>> itemsize_bits("bfloat16")
+    16
+    """
     return dtypes.itemsize_bits(dtypes.as_dtype(dtype))
 
 
 def scalar_type_of(x: Any) -> type[bool | int | float | complex]:
-    """The Python type of the elements of an array, a scalar or a dtype."""
+    """The Python type of the elements of an array, a scalar or a dtype.
+
+    Args:
+      x: an array, a number, a dtype, or its name.
+
+    Returns:
+      ``bool``, ``int``, ``float`` or ``complex``.
+
+    Raises:
+      DTypeError: if it is none of these.
+
+    >>> scalar_type_of("int8")
+    <class 'int'>
+    """
     return dtypes.scalar_type_of(typed_of(x)[0])
 
 

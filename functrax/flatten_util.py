@@ -77,6 +77,9 @@ def ravel_pytree(pytree: Any) -> tuple[Any, Unravel]:
       The vector, of shape ``[sum of the sizes]``, and a function from vectors of that shape and
       dtype to pytrees of the same structure, shapes and dtypes.
 
+    Raises:
+      DTypeError: if a leaf is no array or number.
+
     Example:
       >>> import functrax.numpy as jnp
       >>> flat, unravel = ravel_pytree({"b": jnp.zeros(1), "w": jnp.ones((1, 2))})

@@ -48,7 +48,10 @@ def make_single_device_sharding(
 
     Args:
       device: the device.
-      memory_kind: which of its memories.
+      memory_kind: which of its memories; the usual one if None.
+
+    Returns:
+      A sharding.
 
     >>> import functrax
     >>> make_single_device_sharding(functrax.devices()[0]).num_devices

@@ -147,6 +147,9 @@ def check_jvp(
 
     Raises:
       AssertionError: if they differ.
+
+    >>> import functrax
+    >>> check_jvp(lambda x: x * x, lambda x, t: functrax.jvp(lambda x: x * x, x, t), (3.0,))
     """
     primals = tuple(args)
     here = f(*primals)
@@ -178,6 +181,9 @@ def check_vjp(
 
     Raises:
       AssertionError: if they differ.
+
+    >>> import functrax
+    >>> check_vjp(lambda x: x * x, lambda x: functrax.vjp(lambda x: x * x, x), (3.0,))
     """
     primals = tuple(args)
     here = f(*primals)

@@ -176,9 +176,18 @@ def scale_and_translate(
       antialias: as of :func:`resize`.
       precision: as of :func:`resize`.
 
+    Returns:
+      An array of that shape, of floats or complex numbers.
+
     Raises:
       ShapeError: if ``shape``, ``scale`` or ``translation`` have a wrong number of entries.
       ArgumentError: if there is no such method.
+
+    Example:
+      >>> moved = scale_and_translate(
+      ...     jnp.arange(4.0), (4,), (0,), jnp.ones(1), jnp.ones(1), "linear")
+      >>> moved
+      Array([0., 0., 1., 2.], dtype=float32)
     """
     x, sizes = _checked("scale_and_translate", image, shape)
     chosen = ResizeMethod.from_string(method) if isinstance(method, str) else method

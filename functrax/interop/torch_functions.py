@@ -54,6 +54,9 @@ def from_torch(tree: Any) -> Any:
 
     Raises:
       ArgumentError: for a tensor on another device.
+
+    >>> import functrax
+    >>> # functrax.from_torch({"w": torch.ones(3)})["w"].sum()
     """
     import torch
 

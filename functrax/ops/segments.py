@@ -74,9 +74,24 @@ def segment_prod(
     bucket_size: int | None = None,
     mode: str | GatherScatterMode | None = None,
 ) -> Array:
-    """Products of the elements with one number; arguments as of :func:`segment_sum`.
+    """Products of the elements with one number.
 
-    A segment without elements has the product 1.
+    Args:
+      data: elements along the first axis, ``[n, ...]``.
+      segment_ids: the number of the segment of each, ``int[n]`` (or more leading axes of
+        ``data``); elements whose number is negative or too large are left out.
+      num_segments: the number of segments, which has to be given inside ``jit``; the largest
+        number plus one if None.
+      indices_are_sorted, unique_indices, bucket_size: accepted for compatibility.
+      mode: of ``at``, for numbers that are too large; ``"drop"`` if None.
+
+    Returns:
+      ``[num_segments, ...]``; 1 for a segment without elements.
+
+    Raises:
+      DTypeError: if the numbers are no integers.
+      ShapeError: if there is not one number for each element.
+      ConcretizationError: if the number of segments is left out, and the numbers are traced.
 
     Example:
       >>> segment_prod(jnp.array([3.0, 2.0, 4.0]), jnp.array([0, 1, 0]), 3)
@@ -95,9 +110,24 @@ def segment_max(
     bucket_size: int | None = None,
     mode: str | GatherScatterMode | None = None,
 ) -> Array:
-    """The greatest of the elements with one number; arguments as of :func:`segment_sum`.
+    """The greatest of the elements with one number.
 
-    A segment without elements has the least value of the dtype, minus infinity for floats.
+    Args:
+      data: elements along the first axis, ``[n, ...]``.
+      segment_ids: the number of the segment of each, ``int[n]`` (or more leading axes of
+        ``data``); elements whose number is negative or too large are left out.
+      num_segments: the number of segments, which has to be given inside ``jit``; the largest
+        number plus one if None.
+      indices_are_sorted, unique_indices, bucket_size: accepted for compatibility.
+      mode: of ``at``, for numbers that are too large; ``"drop"`` if None.
+
+    Returns:
+      ``[num_segments, ...]``; minus infinity, or the least integer, for a segment without elements.
+
+    Raises:
+      DTypeError: if the numbers are no integers.
+      ShapeError: if there is not one number for each element.
+      ConcretizationError: if the number of segments is left out, and the numbers are traced.
 
     Example:
       >>> segment_max(jnp.array([3.0, 2.0, 4.0]), jnp.array([0, 1, 0]), 3)
@@ -117,9 +147,24 @@ def segment_min(
     bucket_size: int | None = None,
     mode: str | GatherScatterMode | None = None,
 ) -> Array:
-    """The least of the elements with one number; arguments as of :func:`segment_sum`.
+    """The least of the elements with one number.
 
-    A segment without elements has the greatest value of the dtype, infinity for floats.
+    Args:
+      data: elements along the first axis, ``[n, ...]``.
+      segment_ids: the number of the segment of each, ``int[n]`` (or more leading axes of
+        ``data``); elements whose number is negative or too large are left out.
+      num_segments: the number of segments, which has to be given inside ``jit``; the largest
+        number plus one if None.
+      indices_are_sorted, unique_indices, bucket_size: accepted for compatibility.
+      mode: of ``at``, for numbers that are too large; ``"drop"`` if None.
+
+    Returns:
+      ``[num_segments, ...]``; infinity, or the greatest integer, for a segment without elements.
+
+    Raises:
+      DTypeError: if the numbers are no integers.
+      ShapeError: if there is not one number for each element.
+      ConcretizationError: if the number of segments is left out, and the numbers are traced.
 
     Example:
       >>> segment_min(jnp.array([3.0, 2.0, 4.0]), jnp.array([0, 1, 0]), 3)
@@ -174,25 +219,110 @@ def _limit(dtype: Any, lowest: bool) -> Any:
 
 
 def index_update(x: ArrayLike, idx: Any, y: ArrayLike) -> Array:
-    """``x.at[idx].set(y)``, which replaced it."""
+    """``x.at[idx].set(y)``, which replaced it.
+
+    Args:
+      x: an array.
+      idx: what ``x[idx]`` takes.
+      y: an array that broadcasts to ``x[idx]``.
+
+    Returns:
+      An array like ``x``.
+
+    Raises:
+      DTypeError: for an index of another dtype.
+      ShapeError: if the shapes do not go together.
+
+    Example:
+      >>> index_update(jnp.array([3, 4, 5]), index[1:], 9)
+      Array([3, 9, 9], dtype=int32)
+    """
     return jnp.asarray(x).at[idx].set(y)
 
 
 def index_add(x: ArrayLike, idx: Any, y: ArrayLike) -> Array:
-    """``x.at[idx].add(y)``, which replaced it."""
+    """``x.at[idx].add(y)``, which replaced it.
+
+    Args:
+      x: an array.
+      idx: what ``x[idx]`` takes.
+      y: an array that broadcasts to ``x[idx]``.
+
+    Returns:
+      An array like ``x``.
+
+    Raises:
+      DTypeError: for an index of another dtype.
+      ShapeError: if the shapes do not go together.
+
+    Example:
+      >>> index_add(jnp.array([3, 4, 5]), index[1:], 2)
+      Array([3, 6, 7], dtype=int32)
+    """
     return jnp.asarray(x).at[idx].add(y)
 
 
 def index_mul(x: ArrayLike, idx: Any, y: ArrayLike) -> Array:
-    """``x.at[idx].multiply(y)``, which replaced it."""
+    """``x.at[idx].multiply(y)``, which replaced it.
+
+    Args:
+      x: an array.
+      idx: what ``x[idx]`` takes.
+      y: an array that broadcasts to ``x[idx]``.
+
+    Returns:
+      An array like ``x``.
+
+    Raises:
+      DTypeError: for an index of another dtype.
+      ShapeError: if the shapes do not go together.
+
+    Example:
+      >>> index_mul(jnp.array([3, 4, 5]), index[1:], 2)
+      Array([ 3,  8, 10], dtype=int32)
+    """
     return jnp.asarray(x).at[idx].multiply(y)
 
 
 def index_min(x: ArrayLike, idx: Any, y: ArrayLike) -> Array:
-    """``x.at[idx].min(y)``, which replaced it."""
+    """``x.at[idx].min(y)``, which replaced it.
+
+    Args:
+      x: an array.
+      idx: what ``x[idx]`` takes.
+      y: an array that broadcasts to ``x[idx]``.
+
+    Returns:
+      An array like ``x``.
+
+    Raises:
+      DTypeError: for an index of another dtype.
+      ShapeError: if the shapes do not go together.
+
+    Example:
+      >>> index_min(jnp.array([3, 4, 5]), index[1:], 4)
+      Array([3, 4, 4], dtype=int32)
+    """
     return jnp.asarray(x).at[idx].min(y)
 
 
 def index_max(x: ArrayLike, idx: Any, y: ArrayLike) -> Array:
-    """``x.at[idx].max(y)``, which replaced it."""
+    """``x.at[idx].max(y)``, which replaced it.
+
+    Args:
+      x: an array.
+      idx: what ``x[idx]`` takes.
+      y: an array that broadcasts to ``x[idx]``.
+
+    Returns:
+      An array like ``x``.
+
+    Raises:
+      DTypeError: for an index of another dtype.
+      ShapeError: if the shapes do not go together.
+
+    Example:
+      >>> index_max(jnp.array([3, 4, 5]), index[1:], 5)
+      Array([3, 5, 5], dtype=int32)
+    """
     return jnp.asarray(x).at[idx].max(y)

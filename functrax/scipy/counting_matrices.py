@@ -43,16 +43,42 @@ def _floats(rows: list[list[int]]) -> Value:
 
 @promoting
 def hilbert(n: int) -> Array:
-    """The matrix ``[n, n]`` of ``1 / (i + j + 1)``, which is hard to invert."""
+    """The matrix of ``1 / (i + j + 1)``, which is hard to invert.
+
+    Args:
+      n: its size, an integer that is known.
+
+    Returns:
+      Floats ``[n, n]``.
+
+    Raises:
+      ArgumentError: if ``n`` is no integer.
+
+    >>> import functrax.numpy as jnp
+    >>> from functrax.scipy.linalg import hilbert
+    >>> hilbert(2)
+    Array([[1.        , 0.5       ],
+           [0.5       , 0.33333334]], dtype=float32, weak_type=True)
+    """
     places = jnp.arange(integer("hilbert", "n", n)) * 1.0
     return 1.0 / (places[:, None] + places + 1.0)
 
 
 def invhilbert(n: int) -> Array:
-    """The inverse of :func:`hilbert`, whose elements are integers.
+    """The inverse of :func:`hilbert`, whose elements are integers, worked out exactly.
 
-    >>> import functrax
-    >>> functrax.scipy.linalg.invhilbert(2)
+    Args:
+      n: its size, an integer that is known.
+
+    Returns:
+      Floats ``[n, n]``.
+
+    Raises:
+      ArgumentError: if ``n`` is no integer.
+
+    >>> import functrax.numpy as jnp
+    >>> from functrax.scipy.linalg import invhilbert
+    >>> invhilbert(2)
     Array([[ 4., -6.],
            [-6., 12.]], dtype=float32)
     """
@@ -83,18 +109,22 @@ def _kind(name: str, kind: str | None) -> str:
 
 
 def pascal(n: int, kind: str | None = None) -> Array:
-    """The matrix ``[n, n]`` of binomial coefficients.
+    """The matrix of binomial coefficients, worked out exactly.
 
     Args:
-      n: its size.
+      n: its size, an integer that is known.
       kind: ``"lower"`` for ``i choose j``, ``"upper"`` for its transpose, ``"symmetric"`` (or
         None) for the product of the two, ``i + j choose i``.
 
-    Raises:
-      ArgumentError: for another kind.
+    Returns:
+      Floats ``[n, n]``.
 
-    >>> import functrax
-    >>> functrax.scipy.linalg.pascal(3)
+    Raises:
+      ArgumentError: for another kind, or if ``n`` is no integer.
+
+    >>> import functrax.numpy as jnp
+    >>> from functrax.scipy.linalg import pascal
+    >>> pascal(3)
     Array([[1., 1., 1.],
            [1., 2., 3.],
            [1., 3., 6.]], dtype=float32)
@@ -107,10 +137,24 @@ def pascal(n: int, kind: str | None = None) -> Array:
 
 
 def invpascal(n: int, kind: str | None = None) -> Array:
-    """The inverse of :func:`pascal`, whose elements are integers.
+    """The inverse of :func:`pascal`, whose elements are integers, worked out exactly.
+
+    Args:
+      n: its size, an integer that is known.
+      kind: as for :func:`pascal`.
+
+    Returns:
+      Floats ``[n, n]``.
 
     Raises:
-      ArgumentError: for another kind.
+      ArgumentError: for another kind, or if ``n`` is no integer.
+
+    >>> import functrax.numpy as jnp
+    >>> from functrax.scipy.linalg import invpascal
+    >>> invpascal(3)
+    Array([[ 3., -3.,  1.],
+           [-3.,  5., -2.],
+           [ 1., -2.,  1.]], dtype=float32)
     """
     chosen, size = _kind("invpascal", kind), range(integer("invpascal", "n", n))
     signed = [[(-1) ** (i + j) * math.comb(i, j) for j in size] for i in size]
@@ -128,10 +172,16 @@ def helmert(n: int, full: bool = False) -> Array:
       full: whether the first row, of equal elements, is returned too.
 
     Returns:
-      ``[n - 1, n]``, or ``[n, n]``.
+      Floats ``[n - 1, n]``, or ``[n, n]``.
 
     Raises:
-      ArgumentError: if ``n`` is not positive.
+      ArgumentError: if ``n`` is not a positive integer.
+
+    >>> import functrax.numpy as jnp
+    >>> from functrax.scipy.linalg import helmert
+    >>> helmert(3).round(4)
+    Array([[ 0.7071, -0.7071,  0.    ],
+           [ 0.4082,  0.4082, -0.8165]], dtype=float32)
     """
     size = _positive("helmert", n)
     i, j = (iota.bind(shape=(size, size), dtype=dtypes.float64, axis=k) for k in (0, 1))
@@ -143,14 +193,23 @@ def helmert(n: int, full: bool = False) -> Array:
 
 @promoting
 def hadamard(n: int, dtype: DTypeLike = int) -> Array:
-    """The matrix ``[n, n]`` of 1 and -1 with orthogonal rows, of Sylvester.
+    """The matrix of 1 and -1 with orthogonal rows, of Sylvester.
 
     Args:
-      n: a power of 2.
+      n: its size, a power of 2.
       dtype: of the result.
+
+    Returns:
+      A matrix ``[n, n]``.
 
     Raises:
       ArgumentError: for another ``n``.
+
+    >>> import functrax.numpy as jnp
+    >>> from functrax.scipy.linalg import hadamard
+    >>> hadamard(2)
+    Array([[ 1,  1],
+           [ 1, -1]], dtype=int32)
     """
     size = integer("hadamard", "n", n)
     if size < 1 or size & (size - 1):
@@ -164,15 +223,24 @@ def hadamard(n: int, dtype: DTypeLike = int) -> Array:
 
 @promoting
 def dft(n: int, scale: str | None = None, *, dtype: DTypeLike | None = None) -> Array:
-    """The matrix ``[n, n]`` of complex numbers that makes of a vector its Fourier transform.
+    """The matrix that makes of a vector its Fourier transform, ``exp(-2 pi i j k / n)``.
 
     Args:
       n: the length of the vectors.
       scale: ``"sqrtn"`` and ``"n"`` divide by the root of ``n``, or by ``n``.
       dtype: of the result; the default complex one if None.
 
+    Returns:
+      Complex numbers ``[n, n]``.
+
     Raises:
-      ArgumentError: for another scale, or a dtype that is not complex.
+      ArgumentError: for another scale, a dtype that is not complex, or if ``n`` is no integer.
+
+    >>> import functrax.numpy as jnp
+    >>> from functrax.scipy.linalg import dft
+    >>> dft(2).real
+    Array([[ 1.,  1.],
+           [ 1., -1.]], dtype=float32)
     """
     wanted = dtype_of(complex if dtype is None else dtype)
     if not dtypes.is_complex(wanted):

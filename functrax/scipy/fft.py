@@ -55,7 +55,29 @@ def dct(
 def idct(
     x: ArrayLike, type: int = 2, n: int | None = None, axis: int = -1, norm: str | None = None
 ) -> Array:
-    """The inverse of :func:`dct`; arguments and errors as there."""
+    """The inverse of :func:`dct`, along an axis.
+
+    J. Makhoul, "A fast cosine transform in one and two dimensions", 1980.
+
+    Args:
+      x: real; integers become floats.
+      type: 2, the only one there is.
+      n: how many numbers of the axis count; zeros are added if there are fewer.
+      axis: the axis.
+      norm: the one that was given to :func:`dct`.
+
+    Returns:
+      An array of the shape of ``x``, but for ``n``.
+
+    Raises:
+      ArgumentError: for another type or norm.
+      DTypeError: for complex numbers.
+
+    >>> import functrax.numpy as jnp
+    >>> from functrax.scipy.fft import dct, idct
+    >>> idct(dct(jnp.array([1.0, 2.0, 5.0]))).round(4)
+    Array([1., 2., 5.], dtype=float32)
+    """
     v = _sized(_checked("idct", x, type, norm), n, axis)
     return jnp.moveaxis(_backward(jnp.moveaxis(v, axis, -1), norm), -1, axis)
 
@@ -67,7 +89,28 @@ def dctn(
     axes: Sequence[int] | None = None,
     norm: str | None = None,
 ) -> Array:
-    """:func:`dct` along several axes, all if None; ``s`` are their sizes."""
+    """:func:`dct` along several axes.
+
+    Args:
+      x: real; integers become floats.
+      type: 2, the only one there is.
+      s: the sizes of the axes, cut or filled up with zeros; those of ``x`` if None.
+      axes: the axes; all if None, or as many of the last as ``s`` has sizes.
+      norm: ``"ortho"`` makes the transform orthogonal; None and ``"backward"`` do not.
+
+    Returns:
+      An array of the shape of ``x``, but for ``s``.
+
+    Raises:
+      ArgumentError: for another type or norm, or if there is not one size for each axis.
+      DTypeError: for complex numbers.
+
+    >>> import functrax.numpy as jnp
+    >>> from functrax.scipy.fft import dctn
+    >>> dctn(jnp.ones((2, 2))).round(4)
+    Array([[16.,  0.],
+           [ 0.,  0.]], dtype=float32)
+    """
     return _several("dctn", dct, x, type, s, axes, norm)
 
 
@@ -78,7 +121,28 @@ def idctn(
     axes: Sequence[int] | None = None,
     norm: str | None = None,
 ) -> Array:
-    """The inverse of :func:`dctn`."""
+    """The inverse of :func:`dctn`, along several axes.
+
+    Args:
+      x: real; integers become floats.
+      type: 2, the only one there is.
+      s: the sizes of the axes, cut or filled up with zeros; those of ``x`` if None.
+      axes: the axes; all if None, or as many of the last as ``s`` has sizes.
+      norm: the one that was given to :func:`dctn`.
+
+    Returns:
+      An array of the shape of ``x``, but for ``s``.
+
+    Raises:
+      ArgumentError: for another type or norm, or if there is not one size for each axis.
+      DTypeError: for complex numbers.
+
+    >>> import functrax.numpy as jnp
+    >>> from functrax.scipy.fft import dctn, idctn
+    >>> idctn(dctn(jnp.eye(2))).round(4)
+    Array([[1., 0.],
+           [0., 1.]], dtype=float32)
+    """
     return _several("idctn", idct, x, type, s, axes, norm)
 
 

@@ -10,23 +10,15 @@ import functools
 from collections.abc import Sequence
 from typing import Any, Literal, overload
 
-import numpy as np
-
 import functrax.numpy as jnp
-from functrax import lax
 from functrax.backends.eager.cached_traces import with_long_recipe as _with_long_recipe
 from functrax.core.arrays.operators import Array
 from functrax.core.boundaries.arguments import explain_all as _explain_all
 from functrax.core.errors.typed import ArgumentError, ShapeError
 from functrax.core.lazy import listing as _listing
-from functrax.core.prims import factorisations
-from functrax.core.prims.linear_systems import solve_each, triangular_solve
-from functrax.core.prims.matrices import adjoint, check_matrix, is_complex, rows_taken
 from functrax.core.tracing.primitive import Value
 from functrax.numpy import linalg as la
-from functrax.numpy.factoring import matrices_of
-from functrax.numpy.promote import result, to_array
-from functrax.numpy.solving import same_batches
+from functrax.numpy.promote import to_array
 from functrax.numpy.trace_cached import record_all as _record_all
 from functrax.scipy.counting_matrices import (
     dft as dft,
@@ -36,6 +28,16 @@ from functrax.scipy.counting_matrices import (
     invhilbert as invhilbert,
     invpascal as invpascal,
     pascal as pascal,
+)
+from functrax.scipy.linear_systems import (
+    cho_factor as cho_factor,
+    cho_solve as cho_solve,
+    cholesky as cholesky,
+    lu as lu,
+    lu_factor as lu_factor,
+    lu_solve as lu_solve,
+    solve as solve,
+    solve_triangular as solve_triangular,
 )
 from functrax.scipy.matrix_functions import (
     eigh_tridiagonal as eigh_tridiagonal,
@@ -75,228 +77,52 @@ __all__ = [
     "solve_triangular", "sqrtm", "svd", "toeplitz",
 ]  # fmt: skip
 
-_TRANS = {0: 0, 1: 1, 2: 2, "N": 0, "T": 1, "C": 2}
-
-
-def _transposition(name: str, trans: Any) -> int:
-    if trans not in _TRANS:
-        raise ArgumentError(
-            f"{name}: unknown trans", got=repr(trans), fix="0 or 'N', 1 or 'T', 2 or 'C'"
-        )
-    return _TRANS[trans]
-
-
-def _system(name: str, a: Any, b: Any) -> tuple[Value, Value, bool]:
-    """Both sides, with the leading axes of both or one matrix; whether the right is of vectors."""
-    x, y = matrices_of(name, a, b)
-    check_matrix(name, x.aval, square=True)
-    several = y.aval.ndim == x.aval.ndim - 1 and y.aval.shape[-1:] == x.aval.shape[-1:]
-    is_vector = y.aval.ndim == 1 or several
-    if y.aval.ndim == 0 or y.aval.shape[-1 if is_vector else -2] != x.aval.shape[-1]:
-        raise ShapeError(
-            f"{name}: the sizes of the matrix and of the other side differ",
-            got=f"a {x.aval.str_short()}, b {y.aval.str_short()}",
-            fix="as many rows in b as in a",
-        )
-    x, y = same_batches(name, x, y[..., None] if is_vector else y)
-    return x, y, is_vector
-
-
-def _triangular(a: Value, b: Value, lower: bool, trans: int, unit: bool = False) -> Value:
-    how = {
-        "left_side": True,
-        "lower": lower,
-        "transpose_a": trans > 0,
-        "conjugate_a": trans == 2 and is_complex(a),
-        "unit_diagonal": unit,
-    }
-    return result(solve_each(triangular_solve, a, b, **how))
-
-
-def solve_triangular(
-    a: ArrayLike,
-    b: ArrayLike,
-    trans: int | str = 0,
-    lower: bool = False,
-    unit_diagonal: bool = False,
-    overwrite_b: bool = False,
-    debug: Any = None,
-    check_finite: bool = True,
-) -> Array:
-    """``x`` with ``op(a) x = b`` for triangles ``a``.
-
-    Args:
-      a: square matrices, of which one triangle is read.
-      b: a vector, vectors for each of several ``a``, or matrices; leading axes broadcast.
-      trans: 0 or "N" for ``a`` itself, 1 or "T" for the transpose, 2 or "C" for the conjugate one.
-      lower: which triangle is read.
-      unit_diagonal: whether the diagonal counts as ones.
-      overwrite_b, debug, check_finite: accepted.
-
-    Raises:
-      ShapeError: if the sizes do not go together.
-
-    >>> import functrax, functrax.numpy as jnp
-    >>> a = jnp.array([[2.0, 0.0], [1.0, 4.0]])
-    >>> functrax.scipy.linalg.solve_triangular(a, jnp.array([2.0, 9.0]), lower=True)
-    Array([1., 2.], dtype=float32)
-    """
-    how = _transposition("solve_triangular", trans)
-    x, y, is_vector = _system("solve_triangular", a, b)
-    out = _triangular(x, y, lower, how, unit_diagonal)
-    return out[..., 0] if is_vector else out
-
-
-def cholesky(
-    a: ArrayLike, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True
-) -> Array:
-    """The upper triangle ``U`` with ``U^H U = a``, or with ``lower`` ``L`` with ``L L^H = a``.
-
-    Only that triangle of ``a`` is read.
-    """
-    return la.cholesky(a, upper=not lower, symmetrize_input=False)
-
-
-def cho_factor(
-    a: ArrayLike, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True
-) -> tuple[Array, bool]:
-    """What :func:`cho_solve` takes: the triangle, and which one it is."""
-    return cholesky(a, lower=lower), lower
-
-
-def cho_solve(
-    c_and_lower: tuple[Any, bool],
-    b: ArrayLike,
-    overwrite_b: bool = False,
-    check_finite: bool = True,
-) -> Array:
-    """``x`` with ``a x = b``, for the Cholesky factor of ``a``.
-
-    Args:
-      c_and_lower: what :func:`cho_factor` returned.
-      b: a vector or matrices.
-      overwrite_b, check_finite: accepted.
-    """
-    c, lower = c_and_lower
-    x, y, is_vector = _system("cho_solve", c, b)
-    y = _triangular(x, y, lower, 0 if lower else 2)
-    y = _triangular(x, y, lower, 2 if lower else 0)
-    return y[..., 0] if is_vector else y
-
 
 def det(a: ArrayLike, overwrite_a: bool = False, check_finite: bool = True) -> Array:
-    """Determinants; see :func:`functrax.numpy.linalg.det`."""
+    """Determinants, by elimination; see :func:`functrax.numpy.linalg.det`.
+
+    Args:
+      a: square matrices ``[..., n, n]``.
+      overwrite_a, check_finite: accepted; they change nothing.
+
+    Returns:
+      Numbers ``[...]``.
+
+    Raises:
+      ShapeError: if the matrices are not square.
+      DTypeError: for lists, and what is not a number.
+
+    >>> import functrax.numpy as jnp
+    >>> from functrax.scipy.linalg import det
+    >>> a = jnp.array([[4.0, 2.0], [2.0, 3.0]])
+    >>> det(a).round(4)
+    Array(8., dtype=float32)
+    """
     return la.det(a)
 
 
 def inv(a: ArrayLike, overwrite_a: bool = False, check_finite: bool = True) -> Array:
-    """Inverses; see :func:`functrax.numpy.linalg.inv`."""
-    return la.inv(a)
-
-
-def solve(
-    a: ArrayLike,
-    b: ArrayLike,
-    lower: bool = False,
-    overwrite_a: bool = False,
-    overwrite_b: bool = False,
-    debug: bool = False,
-    check_finite: bool = True,
-    assume_a: str = "gen",
-) -> Array:
-    """``x`` with ``a x = b``.
+    """Inverses; see :func:`functrax.numpy.linalg.inv`.
 
     Args:
-      a: square matrices.
-      b: a vector or matrices; leading axes broadcast.
-      lower: for positive definite ``a``, which triangle is read.
-      overwrite_a, overwrite_b, debug, check_finite: accepted.
-      assume_a: ``"gen"``, ``"sym"``, ``"her"``, or ``"pos"`` for Hermitian positive definite ones.
+      a: square matrices ``[..., n, n]``.
+      overwrite_a, check_finite: accepted; they change nothing.
+
+    Returns:
+      Matrices ``[..., n, n]``; infinite or NaN where there is no inverse, for which SciPy raises.
 
     Raises:
-      ShapeError: if the sizes do not go together.
-      ArgumentError: for another ``assume_a``.
+      ShapeError: if the matrices are not square.
+      DTypeError: for lists, and what is not a number.
+
+    >>> import functrax.numpy as jnp
+    >>> from functrax.scipy.linalg import inv
+    >>> a = jnp.array([[4.0, 2.0], [2.0, 3.0]])
+    >>> inv(a).round(4)
+    Array([[ 0.375, -0.25 ],
+           [-0.25 ,  0.5  ]], dtype=float32)
     """
-    if assume_a not in ("gen", "sym", "her", "pos"):
-        raise ArgumentError(
-            "solve: unknown assume_a", got=repr(assume_a), fix="'gen', 'sym', 'her' or 'pos'"
-        )
-    if assume_a != "pos":
-        return la.solve(a, b)
-    x, y, is_vector = _system("solve", a, b)
-    half = la.cholesky(x if lower else adjoint(x), symmetrize_input=False)
-    out = cho_solve((half, True), y)
-    return out[..., 0] if is_vector else out
-
-
-def lu_factor(
-    a: ArrayLike, overwrite_a: bool = False, check_finite: bool = True
-) -> tuple[Array, Array]:
-    """Elimination with partial pivoting: both triangles in one matrix, and the pivots (int32)."""
-    (x,) = matrices_of("lu_factor", a)
-    packed, pivots, _ = lax.linalg.lu(x)
-    return packed, pivots
-
-
-def lu_solve(
-    lu_and_piv: tuple[Any, Any],
-    b: ArrayLike,
-    trans: int = 0,
-    overwrite_b: bool = False,
-    check_finite: bool = True,
-) -> Array:
-    """``x`` with ``op(a) x = b``, for the elimination of ``a``.
-
-    Args:
-      lu_and_piv: what :func:`lu_factor` returned.
-      b: a vector or matrices; leading axes broadcast.
-      trans: 0 for ``a`` itself, 1 for the transpose, 2 for the conjugate transpose.
-      overwrite_b, check_finite: accepted.
-    """
-    packed, pivots = lu_and_piv
-    how = _transposition("lu_solve", trans)
-    x, y, is_vector = _system("lu_solve", packed, b)
-    size = x.aval.shape[-1]
-    order = factorisations.lu_pivots_to_permutation(
-        to_array("lu_solve", pivots, 1), permutation_size=size
-    )
-    order = jnp.broadcast_to(result(order), (*y.aval.shape[:-2], size))
-    if how == 0:
-        y = _triangular(x, rows_taken(y, order), True, 0, unit=True)
-        y = _triangular(x, y, False, 0)
-    else:
-        y = _triangular(x, y, False, how)
-        y = _triangular(x, y, True, how, unit=True)
-        places = lax.broadcasted_iota(np.int32, order.shape, order.ndim - 1)
-        y = rows_taken(y, lax.sort_key_val(order, places)[1])
-    return y[..., 0] if is_vector else y
-
-
-def lu(
-    a: ArrayLike, permute_l: bool = False, overwrite_a: bool = False, check_finite: bool = True
-) -> tuple[Array, ...]:
-    """``a = P L U``, with a permutation, a lower and an upper triangle.
-
-    Args:
-      a: matrices of ``m`` rows and ``n`` columns.
-      permute_l: whether to return ``(P L, U)`` instead of ``(P, L, U)``.
-      overwrite_a, check_finite: accepted.
-    """
-    (x,) = matrices_of("lu", a)
-    packed, _, order = lax.linalg.lu(x)
-    m, n = packed.shape[-2:]
-    k = min(m, n)
-    unit = jnp.eye(m, k, dtype=packed.dtype)
-    left = jnp.tril(packed, -1)[..., :, :k] + unit
-    right = jnp.triu(packed)[..., :k, :]
-    permutation = (jnp.arange(m)[:, None] == order[..., None, :]).astype(_real_dtype(packed))
-    if permute_l:
-        return jnp.matmul(permutation.astype(packed.dtype), left), right
-    return permutation, left, right
-
-
-def _real_dtype(x: Value) -> Any:
-    return x.real.dtype if is_complex(x) else x.dtype
+    return la.inv(a)
 
 
 @overload
@@ -335,7 +161,26 @@ def svd(
     check_finite: bool = True,
     lapack_driver: str = "gesdd",
 ) -> Any:
-    """Singular values and vectors: ``(U, s, Vh)``, or ``s``; see functrax.numpy.linalg.svd."""
+    """Singular values and vectors; see :func:`functrax.numpy.linalg.svd`.
+
+    Args:
+      a: matrices ``[..., m, n]``; ``k`` is ``min(m, n)``.
+      full_matrices: whether ``U`` and ``Vh`` are square, or have ``k`` columns and rows.
+      compute_uv: whether to return the vectors as well.
+      overwrite_a, check_finite, lapack_driver: accepted; they change nothing.
+
+    Returns:
+      ``(U, s, Vh)`` with ``a = U @ diag(s) @ Vh``, or ``s`` ``[..., k]``, which falls.
+
+    Raises:
+      ShapeError: if they are not matrices.
+      DTypeError: for lists, and what is not a number.
+
+    >>> import functrax.numpy as jnp
+    >>> from functrax.scipy.linalg import svd
+    >>> svd(jnp.array([[0.0, 2.0], [3.0, 0.0]]), compute_uv=False)
+    Array([3., 2.], dtype=float32)
+    """
     out = la.svd(a, full_matrices=full_matrices, compute_uv=compute_uv)
     return tuple(out) if compute_uv else out
 
@@ -392,16 +237,29 @@ def eigh(
     type: int = 1,
     check_finite: bool = True,
 ) -> Any:
-    """Eigenvalues, upwards, and eigenvectors of Hermitian matrices: ``(w, v)``, or ``w``.
+    """Eigenvalues, upwards, and eigenvectors of Hermitian matrices.
 
     Args:
-      a: the matrices; ``(a + a^H) / 2`` is taken.
+      a: matrices ``[..., n, n]``; ``(a + a^H) / 2`` is taken.
       b: must be None: there is no generalised problem here.
-      lower: accepted.
+      lower: accepted; it changes nothing.
       eigvals_only: whether to return the values alone.
       eigvals: must be None.
       type: must be 1.
-      overwrite_a, overwrite_b, turbo, check_finite: accepted.
+      overwrite_a, overwrite_b, turbo, check_finite: accepted; they change nothing.
+
+    Returns:
+      ``(w, v)``: ``[..., n]`` and, in its columns, the vectors ``[..., n, n]``; or ``w``.
+
+    Raises:
+      ArgumentError: for ``b``, ``eigvals`` or another ``type``.
+      ShapeError: if the matrices are not square.
+      DTypeError: for lists, and what is not a number.
+
+    >>> import functrax.numpy as jnp
+    >>> from functrax.scipy.linalg import eigh
+    >>> eigh(jnp.array([[2.0, 1.0], [1.0, 2.0]]), eigvals_only=True).round(4)
+    Array([1., 3.], dtype=float32)
     """
     if b is not None or eigvals is not None or type != 1:
         raise ArgumentError(
@@ -419,11 +277,16 @@ def block_diag(*arrs: ArrayLike) -> Array:
     Args:
       *arrs: matrices, vectors (rows) and numbers.
 
+    Returns:
+      A matrix of the sum of their rows and columns, of the dtype in which they meet.
+
     Raises:
       ShapeError: for an array of more than two axes.
+      DTypeError: for lists, and what is not a number.
 
-    >>> import functrax, functrax.numpy as jnp
-    >>> functrax.scipy.linalg.block_diag(jnp.array(1), jnp.array([2, 3]))
+    >>> import functrax.numpy as jnp
+    >>> from functrax.scipy.linalg import block_diag
+    >>> block_diag(jnp.array(1), jnp.array([2, 3]))
     Array([[1, 0, 0],
            [0, 2, 3]], dtype=int32)
     """
@@ -452,4 +315,5 @@ _RECORDED = (
 )
 _record_all(globals(), frozenset(_RECORDED.split()), _with_long_recipe)
 _explain_all(globals())
+
 __dir__ = _listing(globals())

@@ -25,13 +25,18 @@ def sqrtm(A: ArrayLike, blocksize: int = 1) -> Array:
 
     Args:
       A: a square matrix.
-      blocksize: accepted.
+      blocksize: accepted; it changes nothing.
+
+    Returns:
+      A complex matrix ``[n, n]``.
 
     Raises:
       ShapeError: if ``A`` is not one square matrix.
+      DTypeError: for lists, and what is not a number.
 
-    >>> import functrax, functrax.numpy as jnp
-    >>> functrax.scipy.linalg.sqrtm(jnp.diag(jnp.array([4.0, 9.0]))).real.round(3)
+    >>> import functrax.numpy as jnp
+    >>> from functrax.scipy.linalg import sqrtm
+    >>> sqrtm(jnp.diag(jnp.array([4.0, 9.0]))).real.round(3)
     Array([[2., 0.],
            [0., 3.]], dtype=float32)
     """
@@ -107,21 +112,24 @@ def eigh_tridiagonal(
     """Eigenvalues, and eigenvectors, of a symmetric tridiagonal matrix, in increasing order.
 
     Args:
-      d: the diagonal.
-      e: the diagonal beside it, shorter by one.
+      d: the diagonal ``[n]``.
+      e: the diagonal beside it ``[n - 1]``.
       eigvals_only: whether to leave the eigenvectors out.
       select: "a" for all, "i" for those numbered ``select_range[0]`` to ``select_range[1]``, "v"
         for those above the one and not above the other (not inside ``jit``).
       select_range: two numbers.
-      tol, key: accepted.
+      tol, key: accepted; they change nothing.
+
+    Returns:
+      ``(w, v)``, the vectors in the columns of ``v``, or ``w``.
 
     Raises:
       ShapeError: if the diagonals do not go together.
       ArgumentError: for another ``select``, or without a range for it.
 
-    >>> import functrax, functrax.numpy as jnp
-    >>> linalg = functrax.scipy.linalg
-    >>> linalg.eigh_tridiagonal(jnp.zeros(2), jnp.ones(1), eigvals_only=True)
+    >>> import functrax.numpy as jnp
+    >>> from functrax.scipy.linalg import eigh_tridiagonal
+    >>> eigh_tridiagonal(jnp.zeros(2), jnp.ones(1), eigvals_only=True)
     Array([-1.,  1.], dtype=float32)
     """
     main, beside = jnp.asarray(d), jnp.asarray(e)

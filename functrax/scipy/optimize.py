@@ -82,6 +82,10 @@ def minimize(
       options: ``gtol`` (1e-5), ``norm`` of the gradient (the largest component), ``maxiter`` (200
         for each component) and ``line_search_maxiter`` (30).
 
+    Returns:
+      An :class:`OptimizeResults`; ``x`` is the best vector that was found, and ``success`` says
+      whether the gradient is small enough there.
+
     Raises:
       ArgumentError: for another method, an unknown option, or an option that is not a number.
       ShapeError: if ``x0`` is no vector or ``fun`` returns no scalar.

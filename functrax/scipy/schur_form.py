@@ -34,7 +34,7 @@ def schur(a: ArrayLike, output: str = "real") -> tuple[Array, Array]:
     """``a = Z T Z^H``, with a unitary ``Z`` and an upper triangle ``T``.
 
     Args:
-      a: square matrices.
+      a: square matrices ``[..., n, n]``.
       output: ``"real"`` for a real ``T`` of a real ``a``, with blocks of two rows on its diagonal
         for pairs of complex eigenvalues; ``"complex"`` for a complex triangle.
 
@@ -43,6 +43,14 @@ def schur(a: ArrayLike, output: str = "real") -> tuple[Array, Array]:
 
     Raises:
       ArgumentError: for another ``output``.
+      ShapeError: if the matrices are not square.
+
+    >>> import functrax.numpy as jnp
+    >>> from functrax.scipy.linalg import schur
+    >>> t, z = schur(jnp.array([[0.0, 2.0], [2.0, 3.0]]))
+    >>> (z @ t @ z.T).round(3)
+    Array([[0., 2.],
+           [2., 3.]], dtype=float32)
     """
     if output not in ("real", "complex"):
         raise ArgumentError(
@@ -61,13 +69,20 @@ def rsf2csf(T: ArrayLike, Z: ArrayLike, check_finite: bool = True) -> tuple[Arra
     Args:
       T: ``[..., n, n]``, a triangle but for blocks of two rows.
       Z: ``[..., n, n]``, the vectors; leading axes broadcast.
-      check_finite: accepted.
+      check_finite: accepted; it changes nothing.
 
     Returns:
       ``(T, Z)``, complex, with ``Z T Z^H`` unchanged.
 
     Raises:
       ShapeError: if they are not square matrices of one size.
+
+    >>> import functrax.numpy as jnp
+    >>> from functrax.scipy.linalg import rsf2csf, schur
+    >>> t, z = rsf2csf(*schur(jnp.array([[0.0, 1.0], [-1.0, 0.0]])))
+    >>> jnp.abs(t).round(3)
+    Array([[1., 0.],
+           [0., 1.]], dtype=float32)
     """
     t, z = matrices_of("rsf2csf", T, Z)
     for x in (t, z):
@@ -195,13 +210,17 @@ def solve_sylvester(
         accurate where these are nearly dependent.
       tol: the result is NaN where an eigenvalue of ``A`` and one of ``-B`` are as close as this.
 
+    Returns:
+      ``[..., m, n]``, complex if one of them is.
+
     Raises:
       ShapeError: if the sizes do not go together.
       ArgumentError: for another method.
 
-    >>> import functrax, functrax.numpy as jnp
+    >>> import functrax.numpy as jnp
+    >>> from functrax.scipy.linalg import solve_sylvester
     >>> one = jnp.eye(2)
-    >>> functrax.scipy.linalg.solve_sylvester(one, 3 * one, 8 * one).round(3)
+    >>> solve_sylvester(one, 3 * one, 8 * one).round(3)
     Array([[2., 0.],
            [0., 2.]], dtype=float32)
     """

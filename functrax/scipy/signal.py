@@ -97,18 +97,22 @@ def convolve(
     """The convolution of two arrays of any number of axes.
 
     Args:
-      in1, in2: arrays of as many axes.
-      mode: "full"; "same", its middle, as large as ``in1``; or "valid", the part that no padding
-        went into.
+      in1, in2: arrays of as many axes; they meet in one dtype.
+      mode: "full", ``m + n - 1`` elements along an axis; "same", the middle of these, as large as
+        ``in1``; or "valid", the part that no padding went into, ``max(m, n) - min(m, n) + 1``.
       method: "direct" for sums of products, which is what "auto" takes, or "fft".
-      precision: of the products.
+      precision: of the products; not with "fft".
+
+    Returns:
+      An array of as many axes, of the dtype in which they meet (of floats, with "fft").
 
     Raises:
       ArgumentError: for another mode or method.
       ShapeError: if the arrays do not go together.
 
-    >>> import functrax, functrax.numpy as jnp
-    >>> functrax.scipy.signal.convolve(jnp.array([1.0, 2.0, 3.0]), jnp.array([1.0, 1.0]))
+    >>> import functrax.numpy as jnp
+    >>> from functrax.scipy.signal import convolve
+    >>> convolve(jnp.array([1.0, 2.0, 3.0]), jnp.array([1.0, 1.0]))
     Array([1., 3., 5., 3.], dtype=float32)
     """
     if method == "fft":
@@ -129,10 +133,22 @@ def correlate(
     """The cross-correlation: the convolution with ``in2`` conjugated and turned around.
 
     Args:
-      in1, in2, mode, method, precision: as for :func:`convolve`.
+      in1, in2: arrays of as many axes; they meet in one dtype.
+      mode: "full", ``m + n - 1`` elements along an axis; "same", the middle of these, as large as
+        ``in1``; or "valid", the part that no padding went into, ``max(m, n) - min(m, n) + 1``.
+      method: "direct" for sums of products, which is what "auto" takes, or "fft".
+      precision: of the products; not with "fft".
 
-    >>> import functrax, functrax.numpy as jnp
-    >>> functrax.scipy.signal.correlate(jnp.array([1.0, 2.0, 3.0]), jnp.array([0.0, 1.0]))
+    Returns:
+      An array of as many axes, of the dtype in which they meet (of floats, with "fft").
+
+    Raises:
+      ArgumentError: for another mode or method.
+      ShapeError: if the arrays do not go together.
+
+    >>> import functrax.numpy as jnp
+    >>> from functrax.scipy.signal import correlate
+    >>> correlate(jnp.array([1.0, 2.0, 3.0]), jnp.array([0.0, 1.0]))
     Array([1., 2., 3., 0.], dtype=float32)
     """
     return convolve(in1, jnp.flip(jnp.conj(jnp.asarray(in2))), mode, method, precision)
@@ -161,10 +177,25 @@ def convolve2d(
     fillvalue: float = 0,
     precision: PrecisionLike = None,
 ) -> Array:
-    """:func:`convolve` of arrays of two axes; ``boundary`` must be "fill", with zeros.
+    """:func:`convolve` of arrays of two axes.
 
-    >>> import functrax, functrax.numpy as jnp
-    >>> functrax.scipy.signal.convolve2d(jnp.eye(2), jnp.ones((1, 2)), mode="same")
+    Args:
+      in1, in2: arrays of two axes; they meet in one dtype.
+      mode: as for :func:`convolve`.
+      boundary: must be "fill".
+      fillvalue: must be 0.
+      precision: of the products.
+
+    Returns:
+      An array of two axes.
+
+    Raises:
+      ArgumentError: for another mode, or other edges than zeros.
+      ShapeError: for other numbers of axes, or sizes that "valid" does not take.
+
+    >>> import functrax.numpy as jnp
+    >>> from functrax.scipy.signal import convolve2d
+    >>> convolve2d(jnp.eye(2), jnp.ones((1, 2)), mode="same")
     Array([[1., 1.],
            [0., 1.]], dtype=float32)
     """
@@ -180,9 +211,29 @@ def correlate2d(
     fillvalue: float = 0,
     precision: PrecisionLike = None,
 ) -> Array:
-    """:func:`correlate` of arrays of two axes; ``boundary`` must be "fill", with zeros.
+    """:func:`correlate` of arrays of two axes.
 
     Where ``in2`` has an even size, ``mode="same"`` starts one later than :func:`correlate` does.
+
+    Args:
+      in1, in2: arrays of two axes; they meet in one dtype.
+      mode: as for :func:`convolve`.
+      boundary: must be "fill".
+      fillvalue: must be 0.
+      precision: of the products.
+
+    Returns:
+      An array of two axes.
+
+    Raises:
+      ArgumentError: for another mode, or other edges than zeros.
+      ShapeError: for other numbers of axes, or sizes that "valid" does not take.
+
+    >>> import functrax.numpy as jnp
+    >>> from functrax.scipy.signal import correlate2d
+    >>> correlate2d(jnp.eye(2), jnp.ones((1, 2)))
+    Array([[1., 1., 0.],
+           [0., 1., 1.]], dtype=float32)
     """
     _plane("correlate2d", in1, in2, boundary, fillvalue)
     if mode != "same":
@@ -198,11 +249,20 @@ def fftconvolve(
     """:func:`convolve` by way of Fourier transforms.
 
     Args:
-      in1, in2, mode: as for :func:`convolve`.
+      in1, in2: arrays of as many axes; they meet in one floating point or complex dtype.
+      mode: as for :func:`convolve`.
       axes: along which to convolve; others broadcast. All of them if None.
 
-    >>> import functrax, functrax.numpy as jnp
-    >>> functrax.scipy.signal.fftconvolve(jnp.array([1.0, 2.0]), jnp.array([1.0, 1.0])).round(3)
+    Returns:
+      An array of as many axes, of floats or complex numbers.
+
+    Raises:
+      ArgumentError: for another mode.
+      ShapeError: if the arrays do not go together.
+
+    >>> import functrax.numpy as jnp
+    >>> from functrax.scipy.signal import fftconvolve
+    >>> fftconvolve(jnp.array([1.0, 2.0]), jnp.array([1.0, 1.0])).round(3)
     Array([1., 3., 2.], dtype=float32)
     """
     x, y = jnp.asarray(in1), jnp.asarray(in2)

@@ -103,17 +103,21 @@ def detrend(
     """Take the mean, or the line of least squares, off an array.
 
     Args:
-      data: an array.
+      data: an array; integers become floats.
       axis: along which.
       type: "linear" or "constant".
       bp: where the line may break: each part has one of its own.
       overwrite_data: must be None.
 
+    Returns:
+      Floats or complex numbers of the shape of ``data``.
+
     Raises:
       ArgumentError: for another ``type``.
 
-    >>> import functrax, functrax.numpy as jnp
-    >>> functrax.scipy.signal.detrend(jnp.array([1.0, 2.0, 6.0]), type="constant")
+    >>> import functrax.numpy as jnp
+    >>> from functrax.scipy.signal import detrend
+    >>> detrend(jnp.array([1.0, 2.0, 6.0]), type="constant")
     Array([-2., -1.,  3.], dtype=float32)
     """
     x = jnp.asarray(data)
@@ -181,9 +185,9 @@ def stft(
 
     Args:
       x: a signal.
-      fs: how often it was sampled.
+      fs: how often it was sampled, per unit of time.
       window: "hann", "hamming", "blackman", "boxcar", or an array of weights.
-      nperseg: the size of a segment.
+      nperseg: the size of a segment; 256, or that of the window, if None.
       noverlap: how many samples segments share; half of them if None.
       nfft: the size of a transform; that of a segment if None.
       detrend: False, "constant" or "linear".
@@ -196,8 +200,12 @@ def stft(
       Frequencies, times, and the transforms, in which the frequencies stand at ``axis`` and the
       times come last.
 
-    >>> import functrax, functrax.numpy as jnp
-    >>> f, t, z = functrax.scipy.signal.stft(jnp.ones(16), nperseg=8)
+    Raises:
+      ArgumentError: for sizes that do not go together, and an unknown window, boundary or trend.
+
+    >>> import functrax.numpy as jnp
+    >>> from functrax.scipy.signal import stft
+    >>> f, t, z = stft(jnp.ones(16), nperseg=8)
     >>> z.shape
     (5, 5)
     """
@@ -244,9 +252,12 @@ def istft(
     Returns:
       Times, and the signal along its last axis.
 
-    >>> import functrax, functrax.numpy as jnp
-    >>> signal = functrax.scipy.signal
-    >>> signal.istft(signal.stft(jnp.arange(8.0), nperseg=4)[2])[1].round(3)
+    Raises:
+      ArgumentError: for sizes that do not go together, and an unknown window.
+
+    >>> import functrax.numpy as jnp
+    >>> from functrax.scipy.signal import istft, stft
+    >>> istft(stft(jnp.arange(8.0), nperseg=4)[2])[1].round(3)
     Array([0., 1., 2., 3., 4., 5., 6., 7.], dtype=float32)
     """
     z = jnp.moveaxis(jnp.asarray(Zxx), (time_axis, freq_axis), (-2, -1))
@@ -382,10 +393,33 @@ def welch(
     axis: int = -1,
     average: str = "mean",
 ) -> tuple[Array, Array]:
-    """The power spectral density of a signal, by Welch's method; see :func:`csd`.
+    """The power spectral density of a signal, by Welch's method.
 
-    >>> import functrax, functrax.numpy as jnp
-    >>> f, p = functrax.scipy.signal.welch(jnp.arange(8.0), nperseg=4)
+    P. D. Welch, "The use of fast Fourier transform for the estimation of power spectra", 1967.
+
+    Args:
+      x: a signal.
+      fs: how often it was sampled, per unit of time.
+      window: "hann", "hamming", "blackman", "boxcar", or an array of weights.
+      nperseg: the size of a segment; 256, or that of the window, if None.
+      noverlap: how many samples segments share; half of them if None.
+      nfft: the size of a transform; that of a segment if None.
+      detrend: False, "constant" or "linear": what is taken off each segment.
+      return_onesided: whether a real signal has no negative frequencies.
+      scaling: "density", or "spectrum" for the power itself.
+      axis: that of time.
+      average: "mean" over the segments, or "median" without its bias.
+
+    Returns:
+      Frequencies, and the density, with the frequencies at ``axis``.
+
+    Raises:
+      ArgumentError: for sizes that do not go together, and an unknown window, trend, scaling or
+        average.
+
+    >>> import functrax.numpy as jnp
+    >>> from functrax.scipy.signal import welch
+    >>> f, p = welch(jnp.arange(8.0), nperseg=4)
     >>> f
     Array([0.  , 0.25, 0.5 ], dtype=float32)
     """

@@ -68,8 +68,13 @@ def toeplitz(c: ArrayLike, r: ArrayLike | None = None) -> Array:
     Returns:
       ``[..., m, n]``.
 
-    >>> import functrax, functrax.numpy as jnp
-    >>> functrax.scipy.linalg.toeplitz(jnp.array([1, 2, 3]), jnp.array([9, 5]))
+    Raises:
+      ShapeError: if the leading axes do not broadcast.
+      DTypeError: for lists, and what is not a number.
+
+    >>> import functrax.numpy as jnp
+    >>> from functrax.scipy.linalg import toeplitz
+    >>> toeplitz(jnp.array([1, 2, 3]), jnp.array([9, 5]))
     Array([[1, 5],
            [2, 1],
            [3, 2]], dtype=int32)
@@ -90,6 +95,17 @@ def hankel(c: ArrayLike, r: ArrayLike | None = None) -> Array:
 
     Returns:
       ``[..., m, n]``.
+
+    Raises:
+      ShapeError: if the leading axes do not broadcast.
+      DTypeError: for lists, and what is not a number.
+
+    >>> import functrax.numpy as jnp
+    >>> from functrax.scipy.linalg import hankel
+    >>> hankel(jnp.array([1, 2, 3]), jnp.array([9, 5]))
+    Array([[1, 2],
+           [2, 3],
+           [3, 5]], dtype=int32)
     """
     column = _vector("hankel", c)
     row = jnp.zeros_like(column) if r is None else _vector("hankel", r)
@@ -99,10 +115,20 @@ def hankel(c: ArrayLike, r: ArrayLike | None = None) -> Array:
 
 
 def circulant(c: ArrayLike) -> Array:
-    """The matrix ``[..., n, n]`` whose columns are ``c``, ``[..., n]``, turned by 0, 1, 2, ...
+    """The matrix whose columns are ``c``, turned by 0, 1, 2, ...
 
-    >>> import functrax, functrax.numpy as jnp
-    >>> functrax.scipy.linalg.circulant(jnp.array([1, 2, 3]))
+    Args:
+      c: ``[..., n]``.
+
+    Returns:
+      ``[..., n, n]``.
+
+    Raises:
+      DTypeError: for lists, and what is not a number.
+
+    >>> import functrax.numpy as jnp
+    >>> from functrax.scipy.linalg import circulant
+    >>> circulant(jnp.array([1, 2, 3]))
     Array([[1, 3, 2],
            [2, 1, 3],
            [3, 2, 1]], dtype=int32)
@@ -113,13 +139,23 @@ def circulant(c: ArrayLike) -> Array:
 
 
 def companion(a: ArrayLike) -> Array:
-    """The matrix ``[..., n, n]`` whose eigenvalues are the roots of a polynomial.
+    """The matrix whose eigenvalues are the roots of a polynomial.
 
     Args:
       a: ``[..., n + 1]``, its coefficients from the highest power on; ``n`` is at least 1.
 
+    Returns:
+      ``[..., n, n]``.
+
     Raises:
       ShapeError: for fewer than two coefficients.
+      DTypeError: for lists, and what is not a number.
+
+    >>> import functrax.numpy as jnp
+    >>> from functrax.scipy.linalg import companion
+    >>> companion(jnp.array([1.0, -3.0, 2.0]))
+    Array([[ 3., -2.],
+           [ 1.,  0.]], dtype=float32)
     """
     coefficients = _vector("companion", a)
     n = coefficients.shape[-1] - 1
@@ -143,12 +179,17 @@ def convolution_matrix(a: ArrayLike, n: int, mode: str = "full") -> Array:
       mode: as for :func:`functrax.numpy.convolve`: ``"full"`` for ``m + n - 1`` rows, ``"same"``
         for ``max(m, n)`` of these, ``"valid"`` for ``max(m, n) - min(m, n) + 1``.
 
+    Returns:
+      A matrix ``[..., rows, n]`` of the dtype of ``a``.
+
     Raises:
       ArgumentError: for another mode, or an ``n`` that is not positive.
       ShapeError: if ``a`` is empty, or has no axis.
+      DTypeError: for lists, and what is not a number.
 
-    >>> import functrax, functrax.numpy as jnp
-    >>> functrax.scipy.linalg.convolution_matrix(jnp.array([1, 2]), 2)
+    >>> import functrax.numpy as jnp
+    >>> from functrax.scipy.linalg import convolution_matrix
+    >>> convolution_matrix(jnp.array([1, 2]), 2)
     Array([[1, 0],
            [2, 1],
            [0, 2]], dtype=int32)
@@ -188,8 +229,18 @@ def leslie(f: ArrayLike, s: Sequence[int] | None) -> Array:
       f: ``[..., n]``, the birth rates, its first row; ``n`` is at least 2.
       s: ``[..., n - 1]``, the rates of survival, below its diagonal.
 
+    Returns:
+      ``[..., n, n]``.
+
     Raises:
       ShapeError: if the lengths do not go together.
+      DTypeError: for lists, and what is not a number.
+
+    >>> import functrax.numpy as jnp
+    >>> from functrax.scipy.linalg import leslie
+    >>> leslie(jnp.array([0.0, 2.0]), jnp.array([0.5]))
+    Array([[0. , 2. ],
+           [0.5, 0. ]], dtype=float32)
     """
     births, lives = promote_dtypes("leslie", _vector("leslie", f), _vector("leslie", s))
     births, lives = result(births), result(lives)
@@ -210,7 +261,24 @@ def leslie(f: ArrayLike, s: Sequence[int] | None) -> Array:
 
 
 def fiedler(a: ArrayLike) -> Array:
-    """The symmetric matrix ``[..., n, n]`` of ``|a[i] - a[j]|``, of ``a`` ``[..., n]``."""
+    """The symmetric matrix of ``|a[i] - a[j]|``.
+
+    Args:
+      a: ``[..., n]``.
+
+    Returns:
+      ``[..., n, n]``.
+
+    Raises:
+      DTypeError: for lists, and what is not a number.
+
+    >>> import functrax.numpy as jnp
+    >>> from functrax.scipy.linalg import fiedler
+    >>> fiedler(jnp.array([1, 4, 6]))
+    Array([[0, 3, 5],
+           [3, 0, 2],
+           [5, 2, 0]], dtype=int32)
+    """
     x = _vector("fiedler", a)
     return jnp.abs(x[..., :, None] - x[..., None, :])
 
@@ -228,6 +296,13 @@ def fiedler_companion(a: ArrayLike) -> Array:
 
     Raises:
       ShapeError: if there are no coefficients.
+      DTypeError: for lists, and what is not a number.
+
+    >>> import functrax.numpy as jnp
+    >>> from functrax.scipy.linalg import fiedler_companion
+    >>> fiedler_companion(jnp.array([1.0, -3.0, 2.0]))
+    Array([[ 3., -2.],
+           [ 1.,  0.]], dtype=float32)
     """
     x = _vector("fiedler_companion", a)
     n = x.shape[-1] - 1

@@ -36,6 +36,9 @@ def _now() -> MeshContext:
 def get_abstract_mesh() -> AbstractMesh:
     """The mesh that the running code is for, without its devices; an empty one if none is set.
 
+    Returns:
+      An :class:`AbstractMesh`.
+
     >>> get_abstract_mesh()
     AbstractMesh((), axis_types=())
     """
@@ -45,8 +48,14 @@ def get_abstract_mesh() -> AbstractMesh:
 def get_mesh() -> Mesh:
     """The mesh that was set by :func:`set_mesh`; an empty one if none is.
 
+    Returns:
+      A :class:`Mesh`.
+
     Raises:
       ShardingError: inside of ``jit``, where programs do not depend on devices.
+
+    >>> get_mesh().axis_names
+    ()
     """
     if state.trace is not EVAL:
         raise ShardingError(

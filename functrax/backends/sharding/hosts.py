@@ -60,6 +60,12 @@ def _older(name: str, function: Callable[[str | None], R]) -> Callable[..., R]:
 
     Returns:
       What that function returns.
+
+    >>> import functrax, warnings
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore")
+    ...     functrax.{name}() == functrax.{function.__name__}()
+    True
     """
     return older
 

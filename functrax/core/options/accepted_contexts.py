@@ -16,6 +16,11 @@ def allow_f16_reductions(new_val: bool = True) -> Override:
 
     Returns:
       A context manager, which is a decorator too.
+
+    >>> import functrax, functrax.numpy as jnp
+    >>> with functrax.allow_f16_reductions(True):
+    ...     jnp.ones(2).sum()
+    Array(2., dtype=float32)
     """
     return Override("allow_f16_reductions", new_val)
 
@@ -28,6 +33,11 @@ def array_garbage_collection_guard(new_val: str | None) -> Override:
 
     Returns:
       A context manager, which is a decorator too.
+
+    >>> import functrax, functrax.numpy as jnp
+    >>> with functrax.array_garbage_collection_guard(None):
+    ...     jnp.ones(2).sum()
+    Array(2., dtype=float32)
     """
     return Override("array_garbage_collection_guard", new_val)
 
@@ -40,6 +50,11 @@ def debug_key_reuse(new_val: bool = True) -> Override:
 
     Returns:
       A context manager, which is a decorator too.
+
+    >>> import functrax, functrax.numpy as jnp
+    >>> with functrax.debug_key_reuse(False):
+    ...     jnp.ones(2).sum()
+    Array(2., dtype=float32)
     """
     return Override("debug_key_reuse", new_val)
 
@@ -52,6 +67,11 @@ def thread_guard(new_val: bool = True) -> Override:
 
     Returns:
       A context manager, which is a decorator too.
+
+    >>> import functrax, functrax.numpy as jnp
+    >>> with functrax.thread_guard(False):
+    ...     jnp.ones(2).sum()
+    Array(2., dtype=float32)
     """
     return Override("thread_guard", new_val)
 

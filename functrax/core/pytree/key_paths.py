@@ -65,6 +65,9 @@ def keystr(keys: KeyPath, *, simple: bool = False, separator: str = "") -> str:
       simple: print only the names and indices, without brackets, dots and quotes.
       separator: what to put between the keys.
 
+    Returns:
+      The path as one would write it in Python.
+
     Example:
       >>> keystr((DictKey("a"), SequenceKey(0), GetAttrKey("x")))
       "['a'][0].x"

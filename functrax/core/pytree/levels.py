@@ -21,7 +21,14 @@ from functrax.core.pytree.treedef import IsLeaf, PyTreeDef
 def is_tree_node(nodetype: Any) -> bool:
     """Whether objects of a type are containers: built-in ones, or of a registered type.
 
-    Named tuples are, too, though their types are not registered.
+    Args:
+      nodetype: a type.
+
+    Returns:
+      True also of named tuples, though their types are not registered.
+
+    Raises:
+      TypeError: if it cannot be hashed.
 
     Example:
       >>> is_tree_node(dict), is_tree_node(int)
@@ -33,6 +40,12 @@ def is_tree_node(nodetype: Any) -> bool:
 @as_boundary
 def flatten_one_level(tree: Any) -> tuple[Any, Any]:
     """The children of a container, which may be containers themselves, and its data.
+
+    Args:
+      tree: a tuple, list, dict, None, named tuple, or an object of a registered type.
+
+    Returns:
+      ``(children, data)``: the data of a dict are its keys, of a named tuple its type.
 
     Raises:
       PyTreeError: for a leaf.
@@ -55,6 +68,15 @@ def flatten_one_level(tree: Any) -> tuple[Any, Any]:
 @as_boundary
 def flatten_one_level_with_keys(tree: Any) -> tuple[Any, Any]:
     """As :func:`flatten_one_level`, with ``(key, child)`` for each child.
+
+    Args:
+      tree: a container.
+
+    Returns:
+      ``(pairs, data)``.
+
+    Raises:
+      PyTreeError: for a leaf.
 
     Example:
       >>> flatten_one_level_with_keys({"a": 5})

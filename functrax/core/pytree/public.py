@@ -114,6 +114,15 @@ def tree_reduce(
 ) -> Any:
     """Folds the leaves of a tree from the left, beginning with ``initializer`` if it is given.
 
+    Args:
+      function: takes what there is so far, and a leaf.
+      tree: a pytree, as for :func:`tree_flatten`.
+      initializer: what to begin with; the first leaf if it is left out.
+      is_leaf: called with every subtree; where it is true, the subtree is a leaf.
+
+    Returns:
+      What the last call of the function returned.
+
     Raises:
       PyTreeError: there are no leaves and no initializer.
 
@@ -143,6 +152,15 @@ def tree_reduce_associative(
 ) -> Any:
     """Reduces the leaves by an associative operation, as a balanced tree of calls.
 
+    Args:
+      operation: takes two leaves, or what it returned for others.
+      tree: a pytree, as for :func:`tree_flatten`.
+      identity: what there is without leaves.
+      is_leaf: called with every subtree; where it is true, the subtree is a leaf.
+
+    Returns:
+      What the last call returned; a single leaf itself.
+
     Raises:
       PyTreeError: there are no leaves and no identity.
 
@@ -163,6 +181,16 @@ def tree_reduce_associative(
 def tree_all(tree: Any, *, is_leaf: IsLeaf | None = None) -> bool:
     """Whether all leaves of a tree are true.
 
+    Args:
+      tree: a pytree, as for :func:`tree_flatten`.
+      is_leaf: called with every subtree; where it is true, the subtree is a leaf.
+
+    Returns:
+      True of a tree without leaves.
+
+    Raises:
+      PyTreeError: the keys of a dict cannot be sorted.
+
     Example:
       >>> tree_all([True, {"a": True}])
       True
@@ -172,6 +200,16 @@ def tree_all(tree: Any, *, is_leaf: IsLeaf | None = None) -> bool:
 
 def all_leaves(iterable: Iterable[Any], is_leaf: IsLeaf | None = None) -> bool:
     """Whether all elements of an iterable are leaves.
+
+    Args:
+      iterable: of pytrees.
+      is_leaf: called with every subtree; where it is true, the subtree is a leaf.
+
+    Returns:
+      True of an empty iterable.
+
+    Raises:
+      PyTreeError: the keys of a dict cannot be sorted.
 
     Example:
       >>> all_leaves([1, 2]), all_leaves([1, None])
@@ -234,6 +272,14 @@ def _holds_custom(treedef: PyTreeDef) -> bool:
 def tree_broadcast(prefix_tree: Any, full_tree: Any, is_leaf: IsLeaf | None = None) -> Any:
     """A tree of the structure of ``full_tree`` with the leaves of a prefix of it.
 
+    Args:
+      prefix_tree: a tree that ends, in leaves, where ``full_tree`` may go on.
+      full_tree: a pytree.
+      is_leaf: called with every subtree of the prefix; where it is true, the subtree is a leaf.
+
+    Returns:
+      A tree that has each leaf of the prefix as often as ``full_tree`` has leaves there.
+
     Raises:
       PyTreeError: the prefix does not fit; the message names the path.
 
@@ -252,9 +298,15 @@ def tree_flatten_with_path(
     """As :func:`tree_flatten`, with ``(key path, leaf)`` for each leaf.
 
     Args:
-      tree: a pytree.
+      tree: a pytree, as for :func:`tree_flatten`.
       is_leaf: called with every subtree; where it is true, the subtree is a leaf.
       is_leaf_takes_path: call ``is_leaf(path, subtree)`` instead.
+
+    Returns:
+      ``(pairs, structure)``.
+
+    Raises:
+      PyTreeError: the keys of a dict cannot be sorted.
 
     Example:
       >>> tree_flatten_with_path({"a": [5]})[0]
@@ -269,7 +321,23 @@ def tree_flatten_with_path(
 def tree_leaves_with_path(
     tree: Any, is_leaf: Callable[..., Any] | None = None, is_leaf_takes_path: bool = False
 ) -> list[tuple[KeyPath, Any]]:
-    """The leaves of a tree, each with its key path; see :func:`tree_flatten_with_path`."""
+    """The leaves of a tree, each with its key path; see :func:`tree_flatten_with_path`.
+
+    Args:
+      tree: a pytree, as for :func:`tree_flatten`.
+      is_leaf: called with every subtree; where it is true, the subtree is a leaf.
+      is_leaf_takes_path: call ``is_leaf(path, subtree)`` instead.
+
+    Returns:
+      A list of ``(key path, leaf)``.
+
+    Raises:
+      PyTreeError: the keys of a dict cannot be sorted.
+
+    Example:
+      >>> tree_leaves_with_path({"a": [5]})
+      [((DictKey(key='a'), SequenceKey(idx=0)), 5)]
+    """
     return tree_flatten_with_path(tree, is_leaf, is_leaf_takes_path)[0]
 
 
@@ -282,6 +350,16 @@ def tree_map_with_path(
     is_leaf_takes_path: bool = False,
 ) -> Any:
     """As :func:`tree_map`, with the key path as the first argument of the function.
+
+    Args:
+      f: takes a key path, a leaf of ``tree`` and what each tree of ``rest`` has in its place.
+      tree: its structure is the structure of the result.
+      *rest: trees that begin with the structure of ``tree``.
+      is_leaf: called with every subtree of ``tree``; where it is true, the subtree is a leaf.
+      is_leaf_takes_path: call ``is_leaf(path, subtree)`` instead.
+
+    Returns:
+      A tree of the structure of ``tree`` with the function's results as leaves.
 
     Raises:
       PyTreeError: a tree of ``rest`` does not fit; the message names the path.

@@ -79,6 +79,14 @@ def register_pytree_with_keys(
 
     Raises:
       ArgumentError: not a type, or a type that is a node already.
+
+    Example:
+      >>> class Celsius:
+      ...     def __init__(self, degrees):
+      ...         self.degrees = degrees
+      >>> register_pytree_with_keys(
+      ...     Celsius, lambda x: ([(GetAttrKey("degrees"), x.degrees)], None),
+      ...     lambda _, children: Celsius(*children))
     """
 
     def without_keys(tree: Any) -> tuple[Iterable[Any], Any]:
@@ -92,6 +100,15 @@ def register_pytree_with_keys(
 
 def register_pytree_node_class(cls: Typ) -> Typ:
     """Decorates a class with ``tree_flatten(self)`` and a class method ``tree_unflatten``.
+
+    Args:
+      cls: the class; the methods are what :func:`register_pytree_node` takes.
+
+    Returns:
+      The class.
+
+    Raises:
+      ArgumentError: a class that is a node already.
 
     Example:
       >>> @register_pytree_node_class
@@ -112,7 +129,26 @@ def register_pytree_node_class(cls: Typ) -> Typ:
 def register_pytree_with_keys_class(cls: Typ) -> Typ:
     """Decorates a class with ``tree_flatten_with_keys(self)`` and ``tree_unflatten``.
 
-    A method ``tree_flatten(self)`` is used where there are to be no keys, if the class has it.
+    Args:
+      cls: the class; a method ``tree_flatten(self)`` is used where there are to be no keys, if it
+        has one.
+
+    Returns:
+      The class.
+
+    Raises:
+      ArgumentError: a class that is a node already.
+
+    Example:
+      >>> @register_pytree_with_keys_class
+      ... class Kelvin:
+      ...     def __init__(self, value):
+      ...         self.value = value
+      ...     def tree_flatten_with_keys(self):
+      ...         return [(GetAttrKey("value"), self.value)], None
+      ...     @classmethod
+      ...     def tree_unflatten(cls, aux_data, children):
+      ...         return cls(*children)
     """
     methods: Any = cls
     register_pytree_with_keys(
@@ -127,7 +163,23 @@ def register_pytree_with_keys_class(cls: Typ) -> Typ:
 def register_static(cls: Typ) -> Typ:
     """Makes a type a node without children, whose objects are part of the structure.
 
-    The type must compare and hash by value for equal objects to give equal structures.
+    Args:
+      cls: the type; it must compare and hash by value for equal objects to give equal structures.
+
+    Returns:
+      The type.
+
+    Raises:
+      ArgumentError: a type that is a node already.
+
+    Example:
+      >>> @register_static
+      ... @dataclasses.dataclass(frozen=True)
+      ... class Unit:
+      ...     name: str
+      >>> from functrax.core.pytree.operations import tree_leaves
+      >>> tree_leaves((1.0, Unit("m")))
+      [1.0]
     """
     register_pytree_with_keys(cls, lambda obj: ((), obj), lambda obj, _: obj)
     return cls
@@ -138,6 +190,12 @@ def static(**options: Any) -> Any:
 
     Args:
       options: those of ``dataclasses.field``.
+
+    Returns:
+      What ``dataclasses.field`` returns.
+
+    Raises:
+      TypeError: for other options.
 
     Example:
       >>> from functrax.core.pytree.operations import tree_leaves
@@ -183,6 +241,9 @@ def register_dataclass(
         but those with ``field(metadata=dict(static=True))``.
       meta_fields: the fields that are part of the structure; they must compare by value.
       drop_fields: fields that are neither, and keep their defaults.
+
+    Returns:
+      The class, or a decorator if none was given.
 
     Raises:
       ArgumentError: the fields are not those that the class is initialised with.

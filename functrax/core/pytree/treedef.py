@@ -208,17 +208,50 @@ def tree_structure(tree: Any, is_leaf: IsLeaf | None = None) -> PyTreeDef:
 
 
 def treedef_children(treedef: PyTreeDef) -> list[PyTreeDef]:
-    """The structures of the root's children."""
+    """The structures of the root's children.
+
+    Args:
+      treedef: a structure.
+
+    Returns:
+      A list; empty for a leaf.
+
+    Example:
+      >>> treedef_children(tree_flatten([1, (2, 3)])[1])
+      [PyTreeDef(*), PyTreeDef((*, *))]
+    """
     return treedef.children()
 
 
 def treedef_is_leaf(treedef: PyTreeDef) -> bool:
-    """Whether the structure has one node: a leaf, None, or an empty container."""
+    """Whether the structure has one node: a leaf, None, or an empty container.
+
+    Args:
+      treedef: a structure.
+
+    Returns:
+      A bool.
+
+    Example:
+      >>> treedef_is_leaf(tree_flatten(1)[1]), treedef_is_leaf(tree_flatten([1])[1])
+      (True, False)
+    """
     return treedef.num_nodes == 1
 
 
 def treedef_tuple(treedefs: Iterable[PyTreeDef]) -> PyTreeDef:
-    """The structure of a tuple whose children have these structures."""
+    """The structure of a tuple whose children have these structures.
+
+    Args:
+      treedefs: structures.
+
+    Returns:
+      A structure.
+
+    Example:
+      >>> treedef_tuple([tree_flatten(1)[1], tree_flatten([1])[1]])
+      PyTreeDef((*, [*]))
+    """
     return PyTreeDef(pn.TUPLE, tuple, None, tuple(treedefs))
 
 

@@ -113,9 +113,20 @@ def _split(ref: Any, idx: Any) -> tuple[Ref, list[Any]]:
 def get(ref: Any, idx: Any = None) -> Any:
     """The value of a reference, or a part of it; ``ref[idx]``.
 
+    Args:
+      ref: a reference, or a part of one.
+      idx: which part; None or ``...`` for everything.
+
+    Returns:
+      An array.
+
     Raises:
       AxisError: if the index is out of range.
       ReferenceUseError: if the reference has ended.
+
+    >>> import functrax, functrax.numpy as jnp
+    >>> functrax.ref.get(functrax.new_ref(jnp.arange(3)), 1)
+    Array(1, dtype=int32)
     """
     whole, path = _split(ref, idx)
     value = whole.shown()
@@ -133,8 +144,15 @@ def swap(ref: Any, idx: Any, value: Any) -> Any:
       idx: which part; None or ``...`` for everything.
       value: an array of that shape; it is not broadcast.
 
+    Returns:
+      The old value, an array.
+
     Raises:
       ReferenceUseError: if shape or dtype differ (it is a ValueError).
+
+    >>> import functrax, functrax.numpy as jnp
+    >>> functrax.ref.swap(functrax.new_ref(jnp.arange(3)), 1, 7)
+    Array(1, dtype=int32)
     """
     whole, path = _split(ref, idx)
     if whole.tree is not None:
@@ -169,11 +187,41 @@ def _update(ref: Ref, path: Sequence[Any], made: Any) -> Any:
 
 
 def set_(ref: Any, idx: Any, value: Any) -> None:
-    """Write a value; ``ref[idx] = value``.  See :func:`swap`."""
+    """Write a value; ``ref[idx] = value``.  See :func:`swap`.
+
+    Args:
+      ref: a reference, or a part of one.
+      idx: which part; None or ``...`` for everything.
+      value: an array of that shape; it is not broadcast.
+
+    Raises:
+      ReferenceUseError: if shape or dtype differ (it is a ValueError).
+
+    >>> import functrax, functrax.numpy as jnp
+    >>> ref = functrax.new_ref(jnp.arange(3))
+    >>> functrax.ref.set(ref, 1, 7)
+    >>> ref[...]
+    Array([0, 7, 2], dtype=int32)
+    """
     swap(ref, idx, value)
 
 
 def addupdate(ref: Any, idx: Any, x: Any) -> None:
-    """Add to a value, or to a part of it.  The shapes must agree; see :func:`swap`."""
+    """Add to a value, or to a part of it; see :func:`swap`.
+
+    Args:
+      ref: a reference, or a part of one.
+      idx: which part; None or ``...`` for everything.
+      x: an array of that shape; it is not broadcast.
+
+    Raises:
+      ReferenceUseError: if shape or dtype differ (it is a ValueError).
+
+    >>> import functrax, functrax.numpy as jnp
+    >>> ref = functrax.new_ref(jnp.arange(3))
+    >>> functrax.ref.addupdate(ref, 1, 7)
+    >>> ref[...]
+    Array([0, 8, 2], dtype=int32)
+    """
     whole, path = _split(ref, idx)
     _update(whole, path, lambda old: concrete(old) + concrete(fitted(old.aval, as_value(x))))

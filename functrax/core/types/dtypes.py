@@ -315,7 +315,16 @@ class prng_key(extended):  # noqa: N801
 def issubdtype(dtype: Any, kind: Any) -> bool:
     """``np.issubdtype`` that knows the dtypes of ml_dtypes under NumPy's abstract types.
 
-    Dtypes of random keys are under ``prng_key`` and ``extended``, and under nothing of NumPy's.
+    Args:
+      dtype: a dtype, its name, or a scalar type.
+      kind: an abstract type such as ``np.floating``, or another dtype.
+
+    Returns:
+      A bool; dtypes of random keys are under ``prng_key`` and ``extended``, and under nothing of
+      NumPy's.
+
+    Raises:
+      DTypeError: if one of them names no dtype.
 
     >>> issubdtype(bfloat16, np.floating)
     True

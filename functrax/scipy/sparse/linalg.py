@@ -77,9 +77,22 @@ def bicgstab(
 ) -> tuple[Any, None]:
     """Solve ``A x = b`` for any ``A``, by stabilised bi-conjugate gradients.
 
-    Args, result and errors are those of :func:`cg`.
-
     Source: van der Vorst, "Bi-CGSTAB: a fast and smoothly converging variant of Bi-CG", 1992.
+
+    Args:
+      A: an array of shape ``[n, n]``, or a linear function of pytrees like ``b``.
+      b: a pytree of arrays; the right-hand side.
+      x0: where to start; zero if None.
+      tol: the residual's norm is to be at most ``tol`` times that of ``b``, or
+      atol: at most this.
+      maxiter: the most steps; ten times the number of unknowns if None.
+      M: an approximate inverse of ``A``, given as ``A`` is.
+
+    Returns:
+      ``(x, None)``, with ``x`` a pytree like ``b``; JAX's second part is always None as well.
+
+    Raises:
+      ShapeError: if ``A`` is not square, or ``x0`` not like ``b``.
 
     >>> import functrax, functrax.numpy as jnp
     >>> a = jnp.array([[4.0, 1.0], [2.0, 3.0]])
@@ -103,14 +116,25 @@ def gmres(
 ) -> tuple[Any, None]:
     """Solve ``A x = b`` for any ``A``, by the least residual in growing Krylov spaces.
 
-    Args, result and errors are those of :func:`cg`, but for these:
+    Source: Saad and Schultz, "GMRES: a generalized minimal residual algorithm", 1986.
 
     Args:
+      A: an array of shape ``[n, n]``, or a linear function of pytrees like ``b``.
+      b: a pytree of arrays; the right-hand side.
+      x0: where to start; zero if None.
+      tol: the residual's norm is to be at most ``tol`` times that of ``b``, or
+      atol: at most this.
       restart: the dimension of a space; the search then starts again from the best vector in it.
-      maxiter: the most restarts.
+      maxiter: the most restarts; ten times the number of unknowns if None.
+      M: an approximate inverse of ``A``, given as ``A`` is.
       solve_method: ``"batched"`` or ``"incremental"``; there is one method here for both.
 
-    Source: Saad and Schultz, "GMRES: a generalized minimal residual algorithm", 1986.
+    Returns:
+      ``(x, None)``, with ``x`` a pytree like ``b``.
+
+    Raises:
+      ShapeError: if ``A`` is not square, or ``x0`` not like ``b``.
+      ArgumentError: for another ``solve_method``.
 
     >>> import functrax, functrax.numpy as jnp
     >>> a = jnp.array([[4.0, 1.0], [2.0, 3.0]])

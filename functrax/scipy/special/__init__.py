@@ -76,17 +76,48 @@ if TYPE_CHECKING:
 
 
 def softmax(x: ArrayLike, /, *, axis: Axes = None) -> Array:
-    """``exp(x)`` divided by its sum along axes; along all of them if None.
+    """``exp(x)`` divided by its sum along axes, without overflow.
 
-    >>> import functrax, functrax.numpy as jnp
-    >>> functrax.scipy.special.softmax(jnp.zeros(2))
+    All axes if none are named; :func:`functrax.nn.softmax` takes the last.
+
+    Args:
+      x: an array or a number; integers are computed in float32.
+      axis: an axis, a tuple of axes, or None for all.
+
+    Returns:
+      Floats of the shape of ``x``, which add up to 1.
+
+    Raises:
+      AxisError: for an axis out of range.
+      DTypeError: for lists.
+
+    >>> import functrax.numpy as jnp
+    >>> from functrax.scipy.special import softmax
+    >>> softmax(jnp.zeros(2))
     Array([0.5, 0.5], dtype=float32)
     """
     return nn.softmax(x, axis=axis)
 
 
 def log_softmax(x: ArrayLike, /, *, axis: Axes = None) -> Array:
-    """The logarithm of :func:`softmax`."""
+    """The logarithm of :func:`softmax`, precise where that is nearly 0.
+
+    Args:
+      x: an array or a number; integers are computed in float32.
+      axis: an axis, a tuple of axes, or None for all.
+
+    Returns:
+      Floats of the shape of ``x``, up to 0.
+
+    Raises:
+      AxisError: for an axis out of range.
+      DTypeError: for lists.
+
+    >>> import functrax.numpy as jnp
+    >>> from functrax.scipy.special import log_softmax
+    >>> log_softmax(jnp.array([0.0, 100.0])).round(4)
+    Array([-100.,    0.], dtype=float32)
+    """
     return nn.log_softmax(x, axis=axis)
 
 

@@ -40,10 +40,20 @@ def _power_series(x: Value, terms: int) -> Value:
 
 
 def exp1(x: ArrayLike) -> Array:
-    """The exponential integral E1: of ``exp(-t) / t`` from ``x`` to infinity; NaN below 0.
+    """The exponential integral E1: of ``exp(-t) / t`` from ``x`` to infinity (DLMF 6.2.1).
 
-    >>> import functrax, functrax.numpy as jnp
-    >>> functrax.scipy.special.exp1(jnp.array([0.5, 2.0])).round(4)
+    Args:
+      x: an array or a number; integers are computed in float32.
+
+    Returns:
+      Floats of the shape of ``x``; NaN below 0, infinite at 0.
+
+    Raises:
+      DTypeError: for lists, and what is not a number.
+
+    >>> import functrax.numpy as jnp
+    >>> from functrax.scipy.special import exp1
+    >>> exp1(jnp.array([0.5, 2.0])).round(4)
     Array([0.5598, 0.0489], dtype=float32)
     """
     (v,) = floats("exp1", x)
@@ -74,10 +84,20 @@ def _exp1_jvp(primals: Any, tangents: Any) -> tuple[Value, Value]:
 
 
 def expi(x: ArrayLike) -> Array:
-    """The exponential integral Ei: of ``exp(t) / t`` from minus infinity to ``x``.
+    """The exponential integral Ei: of ``exp(t) / t`` from minus infinity to ``x`` (DLMF 6.2.5).
 
-    >>> import functrax, functrax.numpy as jnp
-    >>> functrax.scipy.special.expi(jnp.array([-1.0, 1.0])).round(4)
+    Args:
+      x: an array or a number; integers are computed in float32.
+
+    Returns:
+      Floats of the shape of ``x``; minus infinity at 0.
+
+    Raises:
+      DTypeError: for lists, and what is not a number.
+
+    >>> import functrax.numpy as jnp
+    >>> from functrax.scipy.special import expi
+    >>> expi(jnp.array([-1.0, 1.0])).round(4)
     Array([-0.2194,  1.8951], dtype=float32)
     """
     (v,) = floats("expi", x)
@@ -106,12 +126,19 @@ def _expi_jvp(primals: Any, tangents: Any) -> tuple[Value, Value]:
 def expn(n: ArrayLike, x: ArrayLike) -> Array:
     """The generalised exponential integral: of ``exp(-x t) / t**n`` from 1 to infinity.
 
+    DLMF 8.19.3.
+
     Args:
-      n: whole numbers from 0 on.
+      n: whole numbers from 0 on; NaN below.
       x: real numbers; the result is NaN below 0.
 
     Returns:
-      Floats; they have derivatives by ``x``.
+      Floats of the shape to which the arguments broadcast; they have
+      derivatives by ``x``.
+
+    Raises:
+      DTypeError: for lists, and what is not a number.
+      ShapeError: for shapes that do not broadcast.
 
     >>> from functrax.scipy.special import expn
     >>> expn(2, 1.0).round(4)
@@ -166,7 +193,17 @@ def _expn_jvp(primals: Any, tangents: Any) -> tuple[Value, Value]:
 
 
 def hyp1f1(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Array:
-    """Kummer's confluent hypergeometric function ``1F1(a; b; x)``.
+    """Kummer's confluent hypergeometric function ``1F1(a; b; x)`` (DLMF 13.2.2).
+
+    Args:
+      a, b, x: real numbers; all have derivatives.
+
+    Returns:
+      Floats of the shape to which the arguments broadcast.
+
+    Raises:
+      DTypeError: for lists, and what is not a number.
+      ShapeError: for shapes that do not broadcast.
 
     >>> from functrax.scipy.special import hyp1f1
     >>> hyp1f1(1.0, 2.0, 1.0).round(4)
@@ -203,14 +240,20 @@ def _kummer(a: Value, b: Value, x: Value) -> Value:
 
 
 def hyp2f1(a: ArrayLike, b: ArrayLike, c: ArrayLike, x: ArrayLike) -> Array:
-    """Gauss's hypergeometric function ``2F1(a, b; c; x)`` of real numbers up to 1.
+    """Gauss's hypergeometric function ``2F1(a, b; c; x)`` of real numbers up to 1 (DLMF 15.2.1).
 
     Args:
-      a, b, c, x: real numbers.
+      a, b, c: real numbers.
+      x: real numbers, up to 1.
 
     Returns:
-      Floats: infinite at the poles, where ``c`` is 0 or a negative whole number, and for ``x``
-      above 1, unless the series ends.
+      Floats of the shape to which the arguments broadcast: infinite at the
+      poles, where ``c`` is 0 or a negative whole number, and for ``x`` above 1, unless the series
+      ends.
+
+    Raises:
+      DTypeError: for lists, and what is not a number.
+      ShapeError: for shapes that do not broadcast.
 
     >>> from functrax.scipy.special import hyp2f1
     >>> hyp2f1(1.0, 1.0, 2.0, 0.5).round(4)

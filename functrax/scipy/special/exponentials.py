@@ -35,12 +35,21 @@ def expm(A: ArrayLike, *, upper_triangular: bool = False, max_squarings: int = 1
     N. J. Higham, "The scaling and squaring method for the matrix exponential revisited", 2005.
 
     Args:
-      A: square matrices.
+      A: square matrices ``[..., n, n]``.
       upper_triangular: accepted; whether they are upper triangles.
       max_squarings: results of matrices that would need more squarings are NaN.
 
+    Returns:
+      Matrices ``[..., n, n]``.
+
     Raises:
       ShapeError: if the matrices are not square.
+
+    >>> import functrax.numpy as jnp
+    >>> from functrax.scipy.linalg import expm
+    >>> expm(jnp.array([[0.0, 1.0], [0.0, 0.0]])).round(4)
+    Array([[1., 1.],
+           [0., 1.]], dtype=float32)
     """
     (x,) = matrices_of("expm", A)
     check_matrix("expm", x.aval, square=True)
@@ -92,14 +101,24 @@ def expm_frechet(
     """The exponential of a matrix, and its derivative in a direction.
 
     Args:
-      A: square matrices.
+      A: square matrices ``[..., n, n]``.
       E: the direction, of the shape of ``A``.
       method: None, ``"SPS"`` or ``"blockEnlarge"``; the derivative of :func:`expm` is taken.
-      compute_expm: whether to return ``(expm(A), derivative)``, else the derivative.
+      compute_expm: whether to return both.
+
+    Returns:
+      ``(expm(A), derivative)``, or the derivative.
 
     Raises:
-      ShapeError: if the matrices are not square, or of two shapes.
+      ShapeError: if the shapes differ, or are not square.
       ArgumentError: for another method.
+
+    >>> import functrax.numpy as jnp
+    >>> from functrax.scipy.linalg import expm_frechet
+    >>> zero = jnp.zeros((2, 2))
+    >>> expm_frechet(zero, jnp.ones((2, 2)), compute_expm=False).round(3)
+    Array([[1., 1.],
+           [1., 1.]], dtype=float32)
     """
     x, direction = matrices_of("expm_frechet", A, E)
     check_matrix("expm_frechet", x.aval, square=True)

@@ -69,13 +69,19 @@ def _scaled_erfc(turned: Value) -> Value:
 
 @promoting
 def wofz(z: ArrayLike) -> Array:
-    """Faddeeva's function ``exp(-z**2) erfc(-i z)``.
+    """Faddeeva's function ``exp(-z**2) erfc(-i z)`` (DLMF 7.2.3).
+
+    By the expansion of J. A. C. Weideman (1994).
 
     Args:
       z: complex numbers.
 
+    Returns:
+      Complex numbers of the shape of ``z``.
+
     Raises:
       ArgumentError: for real numbers.
+      DTypeError: for lists, and what is not a number.
 
     >>> from functrax.scipy.special import wofz
     >>> wofz(1j).real.round(4)
@@ -110,8 +116,16 @@ def _wofz_jvp(primals: Any, tangents: Any) -> tuple[Value, Value]:
 def erfcx(x: ArrayLike) -> Array:
     """The scaled complementary error function ``exp(x**2) erfc(x)``, without overflow above 0.
 
+    DLMF 7.2.2, by the expansion of J. A. C. Weideman (1994).
+
     Args:
       x: real or complex numbers.
+
+    Returns:
+      Numbers of the shape of ``x``.
+
+    Raises:
+      DTypeError: for lists, and what is not a number.
 
     >>> from functrax.scipy.special import erfcx
     >>> erfcx(1.0).round(4)
@@ -139,6 +153,17 @@ def _erfcx_jvp(primals: Any, tangents: Any) -> tuple[Value, Value]:
 
 def dawsn(x: ArrayLike) -> Array:
     """Dawson's function, ``exp(-x**2)`` times the integral of ``exp(t**2)`` from 0 to ``x``.
+
+    DLMF 7.2.5.
+
+    Args:
+      x: real numbers.
+
+    Returns:
+      Floats of the shape of ``x``.
+
+    Raises:
+      DTypeError: for lists, and what is not a number.
 
     >>> from functrax.scipy.special import dawsn
     >>> dawsn(1.0).round(4)
@@ -180,11 +205,17 @@ def _dawsn_jvp(primals: Any, tangents: Any) -> tuple[Value, Value]:
 def fresnel(x: ArrayLike) -> tuple[Array, Array]:
     """The integrals of ``sin(pi t**2 / 2)`` and of ``cos(pi t**2 / 2)`` from 0 to ``x``.
 
+    DLMF 7.2.7 and 7.2.8.
+
     Args:
       x: real numbers.
 
     Returns:
-      ``(S, C)``.
+      ``(S, C)``, floats of the shape of ``x``.
+
+    Raises:
+      ArgumentError: for complex numbers.
+      DTypeError: for lists, and what is not a number.
 
     >>> from functrax.scipy.special import fresnel
     >>> [y.round(4) for y in fresnel(1.0)]

@@ -35,7 +35,16 @@ _BERNOULLI = (
 def spence(x: ArrayLike) -> Array:
     """The dilogarithm of ``1 - x``: the integral of ``log(t) / (1 - t)`` from 1 to ``x``.
 
-    NaN below 0.
+    DLMF 25.12.2.
+
+    Args:
+      x: real numbers.
+
+    Returns:
+      Floats of the shape of ``x``; NaN below 0.
+
+    Raises:
+      DTypeError: for lists, and what is not a number.
 
     >>> from functrax.scipy.special import spence
     >>> spence(0.0).round(4)
@@ -80,6 +89,18 @@ def _spence_jvp(primals: Any, tangents: Any) -> tuple[Value, Value]:
 
 def owens_t(h: ArrayLike, a: ArrayLike) -> Array:
     """Owen's T: how probable ``X > h`` and ``0 < Y < a X`` are for normal ``X`` and ``Y``.
+
+    D. B. Owen, "Tables for computing bivariate normal probabilities", 1956.
+
+    Args:
+      h, a: real numbers.
+
+    Returns:
+      Floats of the shape to which the arguments broadcast.
+
+    Raises:
+      DTypeError: for lists, and what is not a number.
+      ShapeError: for shapes that do not broadcast.
 
     >>> from functrax.scipy.special import owens_t
     >>> owens_t(0.0, 1.0).round(4)

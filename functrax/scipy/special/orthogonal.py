@@ -29,17 +29,25 @@ def qr(
     """``a = Q R``, with orthonormal columns in ``Q`` and an upper triangle ``R``.
 
     Args:
-      a: matrices.
+      a: matrices ``[..., m, n]``.
       mode: ``"full"`` for square ``Q``, ``"economic"``, or ``"r"`` for ``(R,)`` alone.
       pivoting: whether to decompose ``a[..., order]``, with an order that makes the diagonal of
         ``R`` fall; it is returned too, last.
-      overwrite_a, lwork, check_finite: accepted.
+      overwrite_a, lwork, check_finite: accepted; they change nothing.
 
     Returns:
       ``(Q, R)`` or ``(R,)``; or ``(Q, R, order)`` or ``(R, order)``.
 
     Raises:
       ArgumentError: for another mode.
+      ShapeError: if they are not matrices.
+
+    >>> import functrax.numpy as jnp
+    >>> from functrax.scipy.linalg import qr
+    >>> q, r = qr(jnp.array([[3.0, 1.0], [4.0, 2.0]]))
+    >>> jnp.abs(r).round(3)
+    Array([[5. , 2.2],
+           [0. , 0.4]], dtype=float32)
     """
     if mode not in ("full", "economic", "r"):
         raise ArgumentError("qr: unknown mode", got=repr(mode), fix="'full', 'economic' or 'r'")
@@ -66,7 +74,7 @@ def qr_multiply(
         ``[..., k, p]``.
       pivoting: as for :func:`qr`.
       conjugate: whether the conjugate of ``Q`` takes its place.
-      overwrite_a, overwrite_c: accepted.
+      overwrite_a, overwrite_c: accepted; they change nothing.
 
     Returns:
       ``(product, R)``, with ``k`` rows in ``R``; and the order of the columns, with ``pivoting``.
@@ -74,6 +82,12 @@ def qr_multiply(
     Raises:
       ArgumentError: for another mode.
       ShapeError: if the sizes do not go together.
+
+    >>> import functrax.numpy as jnp
+    >>> from functrax.scipy.linalg import qr_multiply
+    >>> product, r = qr_multiply(jnp.array([[3.0], [4.0]]), jnp.array([5.0, 5.0]))
+    >>> jnp.abs(product).round(3)
+    Array([7.], dtype=float32)
     """
     if mode not in ("left", "right"):
         raise ArgumentError(
@@ -121,15 +135,21 @@ def hessenberg(
     """``H`` with ``a = Q H Q^H`` and zeros below its first subdiagonal.
 
     Args:
-      a: square matrices.
+      a: square matrices ``[..., n, n]``.
       calc_q: whether to return ``(H, Q)``.
-      overwrite_a, check_finite: accepted.
+      overwrite_a, check_finite: accepted; they change nothing.
 
     Returns:
       ``H``, or ``(H, Q)``; no derivatives.
 
     Raises:
       ShapeError: if the matrices are not square.
+
+    >>> import functrax.numpy as jnp
+    >>> from functrax.scipy.linalg import hessenberg
+    >>> h = hessenberg(jnp.arange(9.0).reshape(3, 3))
+    >>> h[2, 0]
+    Array(0., dtype=float32)
     """
     (x,) = matrices_of("hessenberg", a)
     packed, taus = lax.linalg.hessenberg(x)

@@ -353,8 +353,18 @@ def auto_axes(
       out_sharding: the sharding of the results, as :func:`functrax.reshard` takes it; None to
         give it with each call, by name.
 
+    Returns:
+      A function of the same arguments.
+
     Raises:
       ArgumentError: if there is no ``out_sharding``.
+
+    >>> import functrax, functrax.numpy as jnp
+    >>> from functrax.sharding import auto_axes
+    >>> mesh = functrax.make_mesh((1,), ("i",))
+    >>> with functrax.set_mesh(mesh):
+    ...     auto_axes(lambda x: 2 * x, out_sharding=functrax.P("i"))(jnp.ones(2))
+    Array([2., 2.], dtype=float32)
     """
     return _with_axes("auto_axes", AxisType.Auto, f, axes, "out_sharding", out_sharding)
 
@@ -370,9 +380,19 @@ def explicit_axes(
       in_sharding: the sharding of the arguments, as :func:`functrax.reshard` takes it; None to
         give it with each call, by name.
 
+    Returns:
+      A function of the same arguments.
+
     Raises:
       ArgumentError: if there is no ``in_sharding``.
       ShardingError: if no mesh is set.
+
+    >>> import functrax, functrax.numpy as jnp
+    >>> from functrax.sharding import explicit_axes
+    >>> mesh = functrax.make_mesh((1,), ("i",))
+    >>> with functrax.set_mesh(mesh):
+    ...     explicit_axes(lambda x: 2 * x, in_sharding=functrax.P("i"))(jnp.ones(2))
+    Array([2., 2.], dtype=float32)
     """
     return _with_axes("explicit_axes", AxisType.Explicit, f, axes, "in_sharding", in_sharding)
 

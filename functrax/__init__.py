@@ -109,10 +109,8 @@ from functrax.transforms.arguments.inspect_types import (
     typeof as typeof,
 )
 from functrax.transforms.differentiation.derivatives import (
-    grad as grad,
     jvp as jvp,
     linearize as linearize,
-    value_and_grad as value_and_grad,
     vjp as vjp,
 )
 from functrax.transforms.mapping.vmap import vmap as vmap
@@ -131,6 +129,24 @@ from functrax.tree_util import (  # names that JAX has moved, for older programs
     tree_transpose as tree_transpose,
     tree_unflatten as tree_unflatten,
 )
+
+if TYPE_CHECKING:
+    MYPY = False  # mypy takes it to be true; function_types.pyi says what it needs
+    if MYPY:
+        from functrax.transforms.arguments.function_types import (
+            grad as grad,
+            value_and_grad as value_and_grad,
+        )
+    else:
+        from functrax.transforms.differentiation.derivatives import (
+            grad as grad,
+            value_and_grad as value_and_grad,
+        )
+else:
+    from functrax.transforms.differentiation.derivatives import (
+        grad as grad,
+        value_and_grad as value_and_grad,
+    )
 
 tree_multimap = tree_map
 sys.modules["functrax.config"] = config  # type: ignore[assignment]  # an import path in old programs

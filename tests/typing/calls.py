@@ -1,8 +1,7 @@
 """A hundred typical calls, and the types that a checker gives their results.
 
 ``test_calls.py`` has mypy and pyright check the file, and runs it: what is asserted here for the
-checkers holds when the calls are made.  What mypy and pyright see in different ways is in
-``gradients.py``.
+checkers holds when the calls are made.  Gradients are in ``gradients.py``.
 """
 
 from __future__ import annotations

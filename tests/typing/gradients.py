@@ -1,4 +1,4 @@
-"""What pyright, and an editor, makes of gradients; mypy sees Any (function_types.pyi says why)."""
+"""The types of gradients: those of what they are by; Any where nothing says what that is."""
 
 from __future__ import annotations
 
@@ -48,6 +48,10 @@ assert_type(
     tuple[tuple[Array, dict[str, Array]], Params],
 )
 assert_type(functrax.grad(loss, argnums=1)(params, x), Any)
+assert_type(functrax.grad(lambda p: loss(p, x))(params), Any)
+assert_type(functrax.value_and_grad(lambda p: loss(p, x))(params)[1], Any)
+assert_type(functrax.vmap(functrax.grad(lambda x: x * x))(x), Any)
+assert_type(functrax.jit(functrax.value_and_grad(loss))(params, x), tuple[Array, Params])
 assert_type(functrax.jit(functrax.grad(loss))(params, x), Params)
 assert_type(functrax.vmap(functrax.grad(loss), (None, 0))(params, x), Params)
 assert_type(functrax.jit(functrax.vmap(functrax.grad(square)))(x[:, None]), Array)

@@ -25,3 +25,5 @@ x.sum(axes=0)  # wrong
 functrax.jit(scaled)(x)  # wrong
 functrax.jit(scaled, static_argnum=1)  # wrong
 functrax.vmap(scaled)(x, by="two")  # wrong
+functrax.grad(scaled)("text", 2)  # wrong
+functrax.value_and_grad(scaled)(x, "text")  # wrong

@@ -2,11 +2,14 @@
 #
 # ``grad`` differentiates by the first argument unless told otherwise.  What a call of a gradient
 # gives depends on it: an array gives an Array, a pytree another of its type, and what has no
-# annotation (a lambda's argument) gives Any.  That is decided by the overloads of ``__call__``, not
-# by those of ``grad``, which would have checkers guess the types of lambdas' arguments.  mypy takes
-# the first overload of what is handed to a function (``vmap(grad(f))``), so for mypy, which takes
-# MYPY to be true, there is one, and a gradient is Any.
-from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, overload
+# annotation (a lambda's argument) gives Any.
+#
+# For pyright that is decided by the overloads of ``__call__``, not by those of ``grad``, which
+# would have it guess the types of lambdas' arguments.  mypy, which takes MYPY to be true, takes the
+# first overload of what is handed to a function (``vmap(grad(f))``), so for mypy it is decided by
+# the overloads of ``grad`` and ``value_and_grad`` at the end of this file.
+from collections.abc import Callable, Sequence
+from typing import Any, Concatenate, Generic, Literal, ParamSpec, TypeVar, overload
 
 from functrax.core.arrays.operators import Array, ArrayLike
 
@@ -143,3 +146,124 @@ class ValueAuxAndGradient(Generic[P, R, A]):
         ) -> tuple[tuple[R, A], T]: ...
         @overload
         def __call__(self, *args: P.args, **kwargs: P.kwargs) -> tuple[tuple[R, A], Any]: ...
+
+# What mypy sees of ``grad`` and ``value_and_grad``.
+
+@overload
+def grad(
+    fun: Callable[Concatenate[U, Q], Any],
+    argnums: Literal[0] = ...,
+    has_aux: Literal[False] = ...,
+    holomorphic: bool = ...,
+    allow_int: bool = ...,
+) -> Gradient[Concatenate[Any, Q]]: ...
+@overload
+def grad(
+    fun: Callable[Concatenate[X, Q], Any],
+    argnums: Literal[0] = ...,
+    has_aux: Literal[False] = ...,
+    holomorphic: bool = ...,
+    allow_int: bool = ...,
+) -> Callable[Concatenate[X, Q], Array]: ...
+@overload
+def grad(
+    fun: Callable[Concatenate[T, Q], Any],
+    argnums: Literal[0] = ...,
+    has_aux: Literal[False] = ...,
+    holomorphic: bool = ...,
+    allow_int: bool = ...,
+) -> Callable[Concatenate[T, Q], T]: ...
+@overload
+def grad(
+    fun: Callable[Concatenate[U, Q], tuple[R, A]],
+    argnums: Literal[0] = ...,
+    *,
+    has_aux: Literal[True],
+    holomorphic: bool = ...,
+    allow_int: bool = ...,
+) -> GradientAndAux[Concatenate[Any, Q], A]: ...
+@overload
+def grad(
+    fun: Callable[Concatenate[X, Q], tuple[R, A]],
+    argnums: Literal[0] = ...,
+    *,
+    has_aux: Literal[True],
+    holomorphic: bool = ...,
+    allow_int: bool = ...,
+) -> Callable[Concatenate[X, Q], tuple[Array, A]]: ...
+@overload
+def grad(
+    fun: Callable[Concatenate[T, Q], tuple[R, A]],
+    argnums: Literal[0] = ...,
+    *,
+    has_aux: Literal[True],
+    holomorphic: bool = ...,
+    allow_int: bool = ...,
+) -> Callable[Concatenate[T, Q], tuple[T, A]]: ...
+@overload
+def grad(
+    fun: Callable[P, Any],
+    argnums: int | Sequence[int] = ...,
+    has_aux: bool = ...,
+    holomorphic: bool = ...,
+    allow_int: bool = ...,
+) -> Callable[P, Any]: ...
+@overload
+def value_and_grad(
+    fun: Callable[Concatenate[U, Q], R],
+    argnums: Literal[0] = ...,
+    has_aux: Literal[False] = ...,
+    holomorphic: bool = ...,
+    allow_int: bool = ...,
+) -> ValueAndGradient[Concatenate[Any, Q], R]: ...
+@overload
+def value_and_grad(
+    fun: Callable[Concatenate[X, Q], R],
+    argnums: Literal[0] = ...,
+    has_aux: Literal[False] = ...,
+    holomorphic: bool = ...,
+    allow_int: bool = ...,
+) -> Callable[Concatenate[X, Q], tuple[R, Array]]: ...
+@overload
+def value_and_grad(
+    fun: Callable[Concatenate[T, Q], R],
+    argnums: Literal[0] = ...,
+    has_aux: Literal[False] = ...,
+    holomorphic: bool = ...,
+    allow_int: bool = ...,
+) -> Callable[Concatenate[T, Q], tuple[R, T]]: ...
+@overload
+def value_and_grad(
+    fun: Callable[Concatenate[U, Q], tuple[R, A]],
+    argnums: Literal[0] = ...,
+    *,
+    has_aux: Literal[True],
+    holomorphic: bool = ...,
+    allow_int: bool = ...,
+) -> ValueAuxAndGradient[Concatenate[Any, Q], R, A]: ...
+@overload
+def value_and_grad(
+    fun: Callable[Concatenate[X, Q], tuple[R, A]],
+    argnums: Literal[0] = ...,
+    *,
+    has_aux: Literal[True],
+    holomorphic: bool = ...,
+    allow_int: bool = ...,
+) -> Callable[Concatenate[X, Q], tuple[tuple[R, A], Array]]: ...
+@overload
+def value_and_grad(
+    fun: Callable[Concatenate[T, Q], tuple[R, A]],
+    argnums: Literal[0] = ...,
+    *,
+    has_aux: Literal[True],
+    holomorphic: bool = ...,
+    allow_int: bool = ...,
+) -> Callable[Concatenate[T, Q], tuple[tuple[R, A], T]]: ...
+@overload
+def value_and_grad(
+    fun: Callable[P, Any],
+    argnums: int | Sequence[int] = ...,
+    has_aux: bool = ...,
+    holomorphic: bool = ...,
+    allow_int: bool = ...,
+) -> Callable[P, Any]: ...

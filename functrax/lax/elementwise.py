@@ -7,6 +7,7 @@ arguments of their own are in ``functrax.lax.choice`` and ``functrax.lax.convers
 here are those of Python's built-in functions, as in jax.lax.
 """
 
+# mypy: disable-error-code="empty-body"
 from __future__ import annotations
 
 from collections.abc import Callable

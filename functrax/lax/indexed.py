@@ -6,6 +6,7 @@ A gather is ``reindex``, a scatter is ``scatter``, and the map is the same for b
 Start at :func:`gather`.
 """
 
+# mypy: disable-error-code="empty-body"
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence

@@ -3,6 +3,7 @@
 Reductions by any associative function are in ``functrax.lax.monoids``.
 """
 
+# mypy: disable-error-code="empty-body"
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence

@@ -8,6 +8,7 @@ of ``jax.nn.initializers``.
 Start at :func:`variance_scaling`.
 """
 
+# mypy: disable-error-code="empty-body"
 from __future__ import annotations
 
 import math

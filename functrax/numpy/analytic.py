@@ -4,6 +4,7 @@ Integers are computed in float32.  Where a formula has a removable singularity (
 could overflow (``logaddexp``), it is written so that derivatives of any order are right there too.
 """
 
+# mypy: disable-error-code="empty-body"
 from __future__ import annotations
 
 import math

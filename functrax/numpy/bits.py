@@ -3,6 +3,7 @@
 Start at :func:`bitwise_and`.
 """
 
+# mypy: disable-error-code="empty-body"
 from __future__ import annotations
 
 from functrax.core.arrays.operators import Array

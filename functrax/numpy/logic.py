@@ -4,6 +4,7 @@ Comparisons give booleans.  The ``logical_`` functions look at truth values (any
 true), the ``bitwise_`` functions of ``bits.py`` at bits.  Start at :func:`where`.
 """
 
+# mypy: disable-error-code="empty-body"
 from __future__ import annotations
 
 from collections.abc import Callable

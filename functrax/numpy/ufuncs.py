@@ -8,6 +8,7 @@ rounding in ``rounding.py``.
 Start at :func:`add`.
 """
 
+# mypy: disable-error-code="empty-body"
 from __future__ import annotations
 
 from functrax.core.arrays.operators import Array

@@ -8,6 +8,7 @@ Start at :func:`uniform_sample`, which takes the words of a key, a shape and a d
 checked; the public functions check them.
 """
 
+# mypy: disable-error-code="empty-body"
 from __future__ import annotations
 
 from collections.abc import Callable

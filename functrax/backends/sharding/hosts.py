@@ -1,19 +1,20 @@
 """The processes that run a program, of which there is one, and what is known of this one."""
 
+# mypy: disable-error-code="empty-body"
 from __future__ import annotations
 
 import platform
 import sys
 import warnings
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
 from functrax.backends.sharding.placement import devices, process_count, process_index
 from functrax.core.pytree.operations import tree_leaves
 
-R = TypeVar("R")
+F = TypeVar("F", bound="Callable[..., Any]")
 
 
 class Cluster:
@@ -45,15 +46,18 @@ def process_indices(backend: str | None = None) -> list[int]:
     return [0]
 
 
-def _older(name: str, function: Callable[[str | None], R]) -> Callable[..., R]:
-    """The older name of a function, which warns."""
+def _older(function: Callable[[str | None], Any]) -> Callable[[F], F]:
+    """What makes of a signature and a summary the older name of a function, which warns."""
 
-    def older(backend: str | None = None) -> R:
-        warnings.warn(f"{name}: its name is {function.__name__} now", UserWarning, stacklevel=2)
-        return function(backend)
+    def decorate(template: F) -> F:
+        name = template.__name__
 
-    older.__name__ = older.__qualname__ = name
-    older.__doc__ = f"""The older name of ``functrax.{function.__name__}``; warns.
+        def older(backend: str | None = None) -> Any:
+            warnings.warn(f"{name}: its name is {function.__name__} now", UserWarning, stacklevel=2)
+            return function(backend)
+
+        older.__name__ = older.__qualname__ = name
+        older.__doc__ = f"""{template.__doc__}
 
     Args:
       backend: as for that function.
@@ -67,12 +71,24 @@ def _older(name: str, function: Callable[[str | None], R]) -> Callable[..., R]:
     ...     functrax.{name}() == functrax.{function.__name__}()
     True
     """
-    return older
+        return cast(F, older)
+
+    return decorate
 
 
-host_count = _older("host_count", process_count)
-host_id = _older("host_id", process_index)
-host_ids = _older("host_ids", process_indices)
+@_older(process_count)
+def host_count(backend: str | None = None) -> int:
+    """The older name of ``functrax.process_count``; warns."""
+
+
+@_older(process_index)
+def host_id(backend: str | None = None) -> int:
+    """The older name of ``functrax.process_index``; warns."""
+
+
+@_older(process_indices)
+def host_ids(backend: str | None = None) -> list[int]:
+    """The older name of ``functrax.process_indices``; warns."""
 
 
 def print_environment_info(return_string: bool = False) -> str | None:

@@ -1,5 +1,6 @@
 """Gamma and beta functions and what is made of them, as ``jax.scipy.special`` has them."""
 
+# mypy: disable-error-code="empty-body"
 from __future__ import annotations
 
 import math

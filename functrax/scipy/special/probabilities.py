@@ -4,6 +4,7 @@ Where a formula loses digits or its derivative is wrong at a limit, the function
 rule of its own, made of the same functions, so that derivatives of every order are right.
 """
 
+# mypy: disable-error-code="empty-body"
 from __future__ import annotations
 
 import functools

@@ -5,6 +5,7 @@
 Array(1.6875, dtype=float32)
 """
 
+# mypy: disable-error-code="empty-body"
 from __future__ import annotations
 
 from functrax.core.arrays.operators import Array

@@ -5,6 +5,7 @@
 Array(0.375, dtype=float32)
 """
 
+# mypy: disable-error-code="empty-body"
 from __future__ import annotations
 
 from functrax.core.arrays.operators import Array

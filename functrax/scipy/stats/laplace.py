@@ -5,6 +5,7 @@
 Array(0.5, dtype=float32, weak_type=True)
 """
 
+# mypy: disable-error-code="empty-body"
 from __future__ import annotations
 
 import math

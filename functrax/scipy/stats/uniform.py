@@ -6,6 +6,7 @@
 Array([0.  , 0.25, 0.  ], dtype=float32)
 """
 
+# mypy: disable-error-code="empty-body"
 from __future__ import annotations
 
 import functrax.numpy as jnp

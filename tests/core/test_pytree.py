@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import copy
-import dataclasses
-import functools
 import pickle
-from collections import OrderedDict, defaultdict, namedtuple
-from collections.abc import Iterator
+from collections import OrderedDict, defaultdict
 from typing import Any
 
 import numpy as np
@@ -16,42 +13,9 @@ from hypothesis import given, settings, strategies as st
 
 from functrax import tree_util, tree_util as pt
 from functrax.core import native
-from functrax.core.errors.typed import ArgumentError, PyTreeError
+from functrax.core.errors.typed import PyTreeError
 from functrax.core.pytree import levels, operations, public as pytree_public, treedef as pytree_def
-
-Point = namedtuple("Point", "x y")
-
-
-@pytest.fixture(params=["native", "python"], autouse=True)
-def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    if request.param not in pytree_def.engines:
-        pytest.skip("functrax._native is not built, or switched off")
-    chosen = pytree_def.engines[request.param]
-    monkeypatch.setattr(pytree_def, "engine", chosen)
-    yield chosen
-
-
-@pt.register_dataclass
-@dataclasses.dataclass
-class Layer:
-    w: Any
-    b: Any
-    name: str = dataclasses.field(default="layer", metadata=dict(static=True))
-
-
-class Box:
-    def __init__(self, value: Any, label: Any = None) -> None:
-        self.value = value
-        self.label = label
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Box) and (self.value, self.label) == (other.value, other.label)
-
-    def __hash__(self) -> int:
-        return hash((self.value, self.label))
-
-
-pt.register_pytree_node(Box, lambda b: ((b.value,), b.label), lambda label, c: Box(*c, label))
+from tests.core.pytrees import Box, Layer, Point, engine as engine
 
 
 class Row:
@@ -413,87 +377,6 @@ def test_containers_may_change_while_they_are_flattened() -> None:
     assert mapped in ([[], (4, 5)], [[[(1, 1)], [(2, 2)], [(3, 3)]], (4, 5)])
 
 
-def test_register_with_keys_and_classes() -> None:
-    @pt.register_pytree_node_class
-    class Scale:
-        def __init__(self, value: Any) -> None:
-            self.value = value
-
-        def tree_flatten(self) -> Any:
-            return (self.value,), "unit"
-
-        @classmethod
-        def tree_unflatten(cls, aux: Any, children: Any) -> Any:
-            assert aux == "unit"
-            return cls(*children)
-
-    @pt.register_pytree_with_keys_class
-    class Named:
-        def __init__(self, value: Any) -> None:
-            self.value = value
-
-        def tree_flatten_with_keys(self) -> Any:
-            return [(pt.GetAttrKey("value"), self.value)], None
-
-        @classmethod
-        def tree_unflatten(cls, aux: Any, children: Any) -> Any:
-            return cls(*children)
-
-    doubled = pt.tree_map(lambda x: 2 * x, (Scale(1), Named(2)))
-    assert (doubled[0].value, doubled[1].value) == (2, 4)
-    assert pt.keystr(pt.tree_leaves_with_path(Named(2))[0][0]) == ".value"
-
-
-def test_register_static() -> None:
-    @pt.register_static
-    @dataclasses.dataclass(frozen=True)
-    class Setting:
-        size: int
-
-    assert pt.tree_leaves(Setting(3)) == []
-    assert pt.tree_map(lambda x: x, [Setting(3), 1]) == [Setting(3), 1]
-    assert pt.tree_structure(Setting(3)) == pt.tree_structure(Setting(3))
-    assert pt.tree_structure(Setting(3)) != pt.tree_structure(Setting(4))
-
-
-def test_register_dataclass() -> None:
-    @functools.partial(pt.register_dataclass, data_fields=["x"], meta_fields=[], drop_fields=["y"])
-    @dataclasses.dataclass
-    class Half:
-        x: int
-        y: int = 7
-
-    assert pt.tree_map(lambda x: x + 1, Half(1, 2)) == Half(2, 7)
-    assert pt.tree_structure(Layer(1, 2, "m")).node_data() == (Layer, ("m",))
-
-    @pt.register_dataclass(data_fields=["a"], meta_fields=["b"])
-    class Plain:
-        def __init__(self, a: Any, b: Any) -> None:
-            self.a, self.b = a, b
-
-    assert pt.tree_leaves(Plain(1, 2)) == [1]
-
-
-def test_register_dataclass_errors() -> None:
-    @dataclasses.dataclass
-    class Two:
-        x: int
-        y: int
-
-    with pytest.raises(ArgumentError, match="must both be specified"):
-        pt.register_dataclass(Two, ["x"])
-    with pytest.raises(ArgumentError, match=r"Missing fields: \{'y'\}"):
-        pt.register_dataclass(Two, ["x"], [])
-    with pytest.raises(ArgumentError, match=r"Unexpected fields: \{'q'\}"):
-        pt.register_dataclass(Two, ["x"], ["y", "q"])
-    with pytest.raises(ArgumentError, match="required when nodetype is not a dataclass"):
-        pt.register_dataclass(type("NoDataclass", (), {}))
-    with pytest.raises(ArgumentError, match=r"Overlapping fields: \{'x'\}"):
-        pt.register_dataclass(Two, ["x", "y"], ["x"])
-    with pytest.raises(ArgumentError, match="Layer is a pytree node already"):
-        pt.register_dataclass(Layer)
-
-
 @pytest.mark.parametrize(
     ("tree", "other", "text"),
     [
@@ -555,30 +438,6 @@ def test_transpose_of_a_type_whose_data_hang_on_its_children() -> None:
     assert [list(x.leaves) for x in found] == [[3, 5], [4, 6]]
 
 
-def test_registration_errors() -> None:
-    with pytest.raises(ArgumentError, match="list is a pytree node already"):
-        pt.register_pytree_node(list, lambda x: (x, None), lambda _, x: list(x))
-    with pytest.raises(ArgumentError, match="only types can be registered"):
-        pt.register_pytree_node(3, None, None)  # type: ignore[arg-type]
-
-
-def test_partial() -> None:
-    def f(*args: Any, **keywords: Any) -> Any:
-        return args, keywords
-
-    partial = pt.Partial(f, 2, k=(3,))
-    assert pt.tree_leaves(partial) == [2, 3]
-    assert partial(5) == ((2, 5), {"k": (3,)})
-    again = pt.tree_map(lambda x: 10 * x, partial)
-    assert isinstance(again, pt.Partial) and again() == ((20,), {"k": (30,)})
-    assert pt.tree_structure(partial) == pt.tree_structure(again)
-    for inner in (functools.partial(f, 1), pt.Partial(f, 1)):
-        whole = pt.Partial(inner, 2)
-        assert (whole.args, pt.tree_leaves(whole), whole()) == ((2,), [2], ((1, 2), {}))
-        assert pt.tree_structure(whole) == pt.tree_structure(pt.Partial(inner, 3))
-        assert pt.tree_map(lambda x: x + 1, whole)() == ((1, 3), {})
-
-
 def test_public_modules() -> None:
     import functrax.tree
     import functrax.tree_util
@@ -607,10 +466,10 @@ _trees = st.recursive(
 @settings(deadline=None, derandomize=True, database=None)
 @given(_trees)
 def test_round_trip(tree: Any) -> None:
-    results = [engine.flatten(tree, None) for engine in pytree_def.engines.values()]
-    for engine in pytree_def.engines.values():
+    results = [each.flatten(tree, None) for each in pytree_def.engines.values()]
+    for each in pytree_def.engines.values():
         for leaves, treedef in results:
-            assert engine.unflatten(treedef, leaves) == tree
-            assert engine.flatten_up_to(treedef, tree) == leaves
-            assert engine.equal(treedef, results[0][1])
+            assert each.unflatten(treedef, leaves) == tree
+            assert each.flatten_up_to(treedef, tree) == leaves
+            assert each.equal(treedef, results[0][1])
             assert treedef.num_leaves == len(leaves)

@@ -323,7 +323,7 @@ def test_what_is_imported_on_demand():
     """The names that type checkers see are those that are found, and they are not loaded before."""
     for package in (functrax, functrax.scipy, functrax.numpy, functrax.lax):
         tree = ast.parse(inspect.getsource(package))
-        (block,) = [x for x in tree.body if isinstance(x, ast.If)]
+        *_, block = [x for x in tree.body if isinstance(x, ast.If)]
         imports = [x for x in block.body if isinstance(x, ast.ImportFrom)]
         absent = set() if "int1" in dir(ml_dtypes) else {"int1", "uint1"}  # before ml_dtypes 0.6
         declared = {alias.asname for x in imports for alias in x.names} - absent

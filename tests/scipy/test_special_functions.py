@@ -13,7 +13,7 @@ import scipy.special as wanted
 import functrax
 import functrax.numpy as jnp
 from functrax.core.options.contexts import enable_x64
-from functrax.errors import ArgumentError
+from functrax.errors import ArgumentError, DTypeError
 from functrax.scipy import special
 from functrax.test_util import check_grads
 
@@ -163,3 +163,15 @@ def test_derivatives_of_log_ndtr(wide: bool, rtol: float) -> None:
         second = functrax.vmap(functrax.grad(functrax.grad(special.log_ndtr)))(found[some])
         np.testing.assert_allclose(second, -first[some] * (at[some] + first[some]), 100 * rtol)
         assert slope(jnp.array([-np.inf]))[0] == np.inf
+
+
+@pytest.mark.parametrize(
+    ("name", "operands"),
+    [
+        ("dawsn", 1), ("entr", 1), ("exp1", 1), ("expi", 1), ("hyp1f1", 3), ("kl_div", 2),
+        ("rel_entr", 2), ("spence", 1),
+    ],
+)  # fmt: skip
+def test_functions_of_real_numbers_refuse_complex_ones(name: str, operands: int) -> None:
+    with pytest.raises(DTypeError, match=f"{name}: takes real numbers"):
+        getattr(special, name)(*[0.7 + 0.4j] * operands)

@@ -15,7 +15,7 @@ from functrax import lax
 from functrax.core.arrays.operators import Array
 from functrax.core.tracing.primitive import Value
 from functrax.numpy.promote import promoting
-from functrax.scipy.special.gammas import digamma, floats, gammaln, gammasgn
+from functrax.scipy.special.gammas import digamma, floats, gammaln, gammasgn, reals
 from functrax.transforms.user_rules.custom_jvp import custom_jvp
 from functrax.typing import ArrayLike
 
@@ -49,14 +49,14 @@ def exp1(x: ArrayLike) -> Array:
       Floats of the shape of ``x``; NaN below 0, infinite at 0.
 
     Raises:
-      DTypeError: for lists, and what is not a number.
+      DTypeError: for complex numbers, and for lists.
 
     >>> import functrax.numpy as jnp
     >>> from functrax.scipy.special import exp1
     >>> exp1(jnp.array([0.5, 2.0])).round(4)
     Array([0.5598, 0.0489], dtype=float32)
     """
-    (v,) = floats("exp1", x)
+    (v,) = reals("exp1", x)
     found: Value = _exp1(v)
     return found
 
@@ -93,14 +93,14 @@ def expi(x: ArrayLike) -> Array:
       Floats of the shape of ``x``; minus infinity at 0.
 
     Raises:
-      DTypeError: for lists, and what is not a number.
+      DTypeError: for complex numbers, and for lists.
 
     >>> import functrax.numpy as jnp
     >>> from functrax.scipy.special import expi
     >>> expi(jnp.array([-1.0, 1.0])).round(4)
     Array([-0.2194,  1.8951], dtype=float32)
     """
-    (v,) = floats("expi", x)
+    (v,) = reals("expi", x)
     found: Value = _expi(v)
     return found
 
@@ -202,14 +202,14 @@ def hyp1f1(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Array:
       Floats of the shape to which the arguments broadcast.
 
     Raises:
-      DTypeError: for lists, and what is not a number.
+      DTypeError: for complex numbers, and for lists.
       ShapeError: for shapes that do not broadcast.
 
     >>> from functrax.scipy.special import hyp1f1
     >>> hyp1f1(1.0, 2.0, 1.0).round(4)
     Array(1.7183, dtype=float32)
     """
-    first, second, v = floats("hyp1f1", a, b, x)
+    first, second, v = reals("hyp1f1", a, b, x)
     return _hyp1f1(first, second, v)
 
 

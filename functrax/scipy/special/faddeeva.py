@@ -23,7 +23,7 @@ from functrax.core.prims.matrices import is_complex
 from functrax.core.tracing.primitive import Value
 from functrax.core.types import dtypes
 from functrax.numpy.promote import promoting
-from functrax.scipy.special.gammas import floats
+from functrax.scipy.special.gammas import floats, reals
 from functrax.transforms.user_rules.custom_jvp import custom_jvp
 from functrax.typing import ArrayLike
 
@@ -163,13 +163,13 @@ def dawsn(x: ArrayLike) -> Array:
       Floats of the shape of ``x``.
 
     Raises:
-      DTypeError: for lists, and what is not a number.
+      DTypeError: for complex numbers, and for lists.
 
     >>> from functrax.scipy.special import dawsn
     >>> dawsn(1.0).round(4)
     Array(0.5381, dtype=float32)
     """
-    (v,) = floats("dawsn", x)
+    (v,) = reals("dawsn", x)
     found: Value = _dawsn(v)
     return found
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import functrax.numpy as jnp
 from functrax.core.arrays.operators import Array
-from functrax.core.errors.typed import ArgumentError
+from functrax.core.errors.typed import ArgumentError, DTypeError
 from functrax.core.prims import special as prims
 from functrax.core.prims.matrices import is_complex
 from functrax.core.tracing.primitive import Value, like
@@ -93,6 +93,18 @@ def floats(name: str, *xs: Any) -> list[Array]:
     """Operands in one inexact dtype and one shape, as arrays."""
     arrays = [jnp.asarray(result(x)) for x in promote_args(name, *xs, kind=inexact)]
     return jnp.broadcast_arrays(*arrays) if len(arrays) > 1 else arrays
+
+
+def reals(name: str, *xs: Any) -> list[Array]:
+    """:func:`floats` of real numbers.
+
+    Raises:
+      DTypeError: if one is complex.
+    """
+    found = floats(name, *xs)
+    if is_complex(found[0]):
+        raise DTypeError(f"{name}: takes real numbers", got=found[0].aval.str_short(), fix="x.real")
+    return found
 
 
 def loggamma(x: ArrayLike) -> Array:

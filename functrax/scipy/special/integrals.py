@@ -17,7 +17,7 @@ from functrax.core.errors.typed import ArgumentError
 from functrax.core.prims.matrices import is_complex
 from functrax.core.tracing.primitive import Value
 from functrax.numpy.promote import promoting
-from functrax.scipy.special.gammas import floats
+from functrax.scipy.special.gammas import floats, reals
 from functrax.scipy.special.probabilities import erf, ndtr
 from functrax.transforms.user_rules.custom_jvp import custom_jvp
 from functrax.typing import ArrayLike
@@ -44,13 +44,13 @@ def spence(x: ArrayLike) -> Array:
       Floats of the shape of ``x``; NaN below 0.
 
     Raises:
-      DTypeError: for lists, and what is not a number.
+      DTypeError: for complex numbers, and for lists.
 
     >>> from functrax.scipy.special import spence
     >>> spence(0.0).round(4)
     Array(1.6449, dtype=float32)
     """
-    (v,) = floats("spence", x)
+    (v,) = reals("spence", x)
     found: Value = _spence(v)
     return found
 

@@ -13,11 +13,10 @@ from typing import Any
 
 import functrax.numpy as jnp
 from functrax.core.arrays.operators import Array
-from functrax.core.errors.typed import DTypeError
 from functrax.core.prims import analytic, special as prims
 from functrax.core.tracing.primitive import Value
 from functrax.numpy.elementwise import unary
-from functrax.scipy.special.gammas import floats
+from functrax.scipy.special.gammas import floats, reals
 from functrax.transforms.user_rules.custom_jvp import custom_jvp
 from functrax.typing import ArrayLike
 
@@ -239,14 +238,14 @@ def entr(x: ArrayLike) -> Array:
       Floats of the shape of ``x``; 0 at 0, and minus infinity below.
 
     Raises:
-      DTypeError: for lists, and what is not a number.
+      DTypeError: for complex numbers, and for lists.
 
     >>> import functrax.numpy as jnp
     >>> from functrax.scipy.special import entr
     >>> entr(jnp.array([0.5, 0.0, -1.0])).round(4)
     Array([ 0.3466, -0.    ,    -inf], dtype=float32)
     """
-    (v,) = floats("entr", x)
+    (v,) = reals("entr", x)
     return jnp.where(v < 0, -jnp.inf, -_xlogx(jnp.where(v < 0, 1, v))).astype(v.dtype)
 
 
@@ -262,14 +261,14 @@ def rel_entr(p: ArrayLike, q: ArrayLike) -> Array:
       is 0 and ``q`` at least 0, infinite where one is negative, or ``q`` alone is 0.
 
     Raises:
-      DTypeError: for lists, and what is not a number.
+      DTypeError: for complex numbers, and for lists.
       ShapeError: for shapes that do not broadcast.
 
     >>> from functrax.scipy.special import rel_entr
     >>> rel_entr(0.5, 0.25).round(4)
     Array(0.3466, dtype=float32)
     """
-    x, y = floats("rel_entr", p, q)
+    x, y = reals("rel_entr", p, q)
     both = (x > 0) & (y > 0)
     a, b = jnp.where(both, x, 1), jnp.where(both, y, 1)
     nothing = (x == 0) & (y >= 0)
@@ -288,14 +287,14 @@ def kl_div(p: ArrayLike, q: ArrayLike) -> Array:
       is negative, or ``q`` alone is 0.
 
     Raises:
-      DTypeError: for lists, and what is not a number.
+      DTypeError: for complex numbers, and for lists.
       ShapeError: for shapes that do not broadcast.
 
     >>> from functrax.scipy.special import kl_div
     >>> kl_div(0.5, 0.25).round(4)
     Array(0.0966, dtype=float32)
     """
-    x, y = floats("kl_div", p, q)
+    x, y = reals("kl_div", p, q)
     return rel_entr(x, y) - x + y
 
 
@@ -351,13 +350,6 @@ def _boxcox(log: Value, power: Value) -> Value:
     return jnp.where(some, jnp.expm1(safe * log) / safe, log)
 
 
-def _real(name: str, x: Any) -> Value:
-    (v,) = floats(name, x)
-    if jnp.iscomplexobj(v):
-        raise DTypeError(f"{name}: takes real numbers", got=v.aval.str_short(), fix="x.real")
-    return v
-
-
 def ndtr(x: ArrayLike) -> Array:
     """The normal distribution function: the probability to be below ``x``.
 
@@ -375,7 +367,7 @@ def ndtr(x: ArrayLike) -> Array:
     >>> ndtr(jnp.array([-1.0, 0.0])).round(4)
     Array([0.1587, 0.5   ], dtype=float32)
     """
-    return 0.5 * erfc(-math.sqrt(0.5) * _real("ndtr", x))
+    return 0.5 * erfc(-math.sqrt(0.5) * reals("ndtr", x)[0])
 
 
 def _limits(x: Value) -> tuple[float, float]:
@@ -434,7 +426,7 @@ def log_ndtr(x: ArrayLike, series_order: int = 3) -> Array:
     >>> log_ndtr(jnp.array([-30.0, 0.0])).round(4)
     Array([-454.3212,   -0.6931], dtype=float32)
     """
-    out: Value = _log_ndtr(_real("log_ndtr", x), int(series_order))
+    out: Value = _log_ndtr(reals("log_ndtr", x)[0], int(series_order))
     return out
 
 
@@ -511,5 +503,5 @@ def ndtri(p: ArrayLike) -> Array:
     >>> ndtri(jnp.array([0.5, 0.975])).round(4)
     Array([0.  , 1.96], dtype=float32)
     """
-    out: Value = _ndtri(_real("ndtri", p))
+    out: Value = _ndtri(reals("ndtri", p)[0])
     return out

@@ -42,13 +42,13 @@ from functrax.backends.sharding.placement import (
     device_put as device_put,
     devices as devices,
     effects_barrier as effects_barrier,
+    live_arrays as live_arrays,
     local_device_count as local_device_count,
     local_devices as local_devices,
     process_count as process_count,
     process_index as process_index,
 )
 from functrax.core import prims as prims
-from functrax.core.arrays.array import live_arrays as live_arrays
 from functrax.core.arrays.operators import Array as Array
 from functrax.core.asynchronous.async_tasks import fork as fork
 from functrax.core.asynchronous.fetch import fetch as fetch

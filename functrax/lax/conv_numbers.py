@@ -200,7 +200,7 @@ def conv_transpose_shape_tuple(
       The sizes in the order of the third layout.
 
     Raises:
-      ArgumentError: if the layouts are not understood, or pairs are missing.
+      ArgumentError: if the layouts or the padding are not understood, or pairs are missing.
 
     >>> from functrax import lax
     >>> layouts = ("NWC", "WIO", "NWC")

@@ -396,10 +396,6 @@ def conv_transpose(
     dilation = (1,) * len(spatial) if rhs_dilation is None else tuple(rhs_dilation)
     if isinstance(padding, str) or use_consistent_padding:
         each = [padding] * len(steps) if isinstance(padding, str) else padding
-        if isinstance(padding, str) and padding not in ("SAME", "VALID"):
-            raise ArgumentError(
-                "conv_transpose: unknown padding", got=repr(padding), fix="'SAME' or 'VALID'"
-            )
         spans = [dilated(w.aval.shape[a], d) for a, d in zip(spatial, dilation, strict=True)]
         padding = [transposed_padding(k, s, p) for k, s, p in zip(spans, steps, each, strict=True)]
     if transpose_kernel:

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from functrax.core.errors.typed import ArgumentError, ShapeError
 from functrax.core.prims.reindex import reshape, transpose_
+from functrax.core.prims.shape_checks import axis_from_start
 from functrax.core.pytree.operations import tree_map
 from functrax.core.tracing.inputs import as_value
 from functrax.core.tracing.primitive import Value
@@ -31,11 +32,7 @@ def _blocks(name: str, x: Any, axis_name: AxisName, axis: int, tiled: bool) -> t
     """The array with an axis that counts the elements of the named one, and which axis that is."""
     value = as_value(x, f"an argument of {name}")
     shape, size = value.aval.shape, axis_size(axis_name)
-    if not -len(shape) <= axis < len(shape):
-        raise ArgumentError(
-            f"{name}: axis {axis} is out of range", got=value.aval.str_short(), fix="another axis"
-        )
-    axis %= len(shape)
+    axis = axis_from_start(name, axis, len(shape))
     if shape[axis] % size if tiled else shape[axis] != size:
         raise ShapeError(
             f"{name}: axis {axis} does not have a part for each element of {axis_name!r}",
@@ -76,7 +73,8 @@ def all_to_all(
     Raises:
       AxisNameError: if nothing binds the name.
       ShapeError: if ``split_axis`` does not have a part for each element.
-      ArgumentError: if an axis is out of range, or for ``axis_index_groups``.
+      AxisError: if an axis is out of range.
+      ArgumentError: for ``axis_index_groups``.
 
     >>> import functrax, functrax.numpy as jnp
     >>> f = lambda x: functrax.lax.all_to_all(x, "i", 0, 0)
@@ -90,7 +88,7 @@ def all_to_all(
         every = all_gather(parts, axis_name, axis_index_groups=axis_index_groups)
         own = as_value(dynamic_index_in_dim(every, axis_index(axis_name), split + 1, False))
         ndim = own.aval.ndim
-        place = concat_axis % (ndim - 1 if tiled else ndim)
+        place = axis_from_start("all_to_all", concat_axis, ndim - 1 if tiled else ndim)
         order = list(range(1, ndim))
         order.insert(place, 0)
         moved = transpose_(own, tuple(order))
@@ -127,7 +125,8 @@ def psum_scatter(
     Raises:
       AxisNameError: if nothing binds the name.
       ShapeError: if the axis does not have a part for each element.
-      ArgumentError: if the axis is out of range, or for ``axis_index_groups``.
+      AxisError: if the axis is out of range.
+      ArgumentError: for ``axis_index_groups``.
 
     >>> import functrax.numpy as jnp
     >>> from functrax import lax, vmap
@@ -165,7 +164,8 @@ def pswapaxes(
     Raises:
       AxisNameError: if nothing binds the name.
       ShapeError: if the axes have different sizes.
-      ArgumentError: if the axis is out of range, or for ``axis_index_groups``.
+      AxisError: if the axis is out of range.
+      ArgumentError: for ``axis_index_groups``.
 
     >>> import functrax.numpy as jnp
     >>> from functrax import lax, vmap

@@ -228,6 +228,10 @@ def transposed_padding(window: int, stride: int, padding: Any) -> tuple[int, int
     if not isinstance(padding, str):
         low, high = padding
         return window - 1 - low, window - 1 - high
+    if padding not in ("SAME", "VALID"):
+        raise ArgumentError(
+            "conv_transpose: unknown padding", got=repr(padding), fix="'SAME' or 'VALID'"
+        )
     if padding == "VALID":
         total = window + stride - 2 + max(window - stride, 0)
         return window - 1, total - (window - 1)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from functrax.core.arrays.operators import Array
 from functrax.core.index.expr import Condition, Dim, IndexExpr, as_expr
@@ -20,6 +20,7 @@ from functrax.core.index.map import IndexMap
 from functrax.core.ir.jaxpr import Literal
 from functrax.core.prims import mapped
 from functrax.core.prims.arithmetic import select_n
+from functrax.core.prims.convert import convert_element_type
 from functrax.core.prims.identity import optimization_barrier
 from functrax.core.prims.reduce import op_identity
 from functrax.core.prims.reindex import full, reshape
@@ -39,13 +40,11 @@ from functrax.lax.monoids import (
     reduction_operands,
     with_init,
 )
-from functrax.lax.operands import Shape, as_array, as_ints, repeat, value_of
+from functrax.lax.operands import Shape, as_array, as_ints, dtype_of, repeat, value_of
+from functrax.lax.precision import PrecisionLike, check_preferred
 from functrax.lax.shapes import transpose
 from functrax.lax.window_shapes import WindowAxis, window_axes
 from functrax.typing import ArrayLike, DTypeLike
-
-if TYPE_CHECKING:
-    from functrax.lax.precision import PrecisionLike
 
 #: So many times longer than its stride is a window that is combined by halves, and so much work.
 _LONG, _MUCH = 16, 1 << 15
@@ -200,8 +199,8 @@ def conv_general_dilated_patches(
       lhs_dilation: as in :func:`conv_general_dilated`.
       rhs_dilation: as in :func:`conv_general_dilated`.
       dimension_numbers: the layouts; the kernel's only orders the spatial axes.
-      precision: accepted as in jax.lax.
-      preferred_element_type: accepted as in jax.lax; nothing is added up here.
+      precision: accepted as in jax.lax; nothing is added up here.
+      preferred_element_type: the dtype of the result; that of the array if None.
 
     Returns:
       The result's features are those of the array, each with all elements of the window:
@@ -210,6 +209,7 @@ def conv_general_dilated_patches(
     Raises:
       ShapeError: if window and array have different ranks.
       ArgumentError: if strides, padding, dilations or layouts are not understood.
+      DTypeError: for integers and complex numbers, if the dtype is a narrower one.
 
     >>> import numpy as np
     >>> from functrax import lax
@@ -245,6 +245,10 @@ def conv_general_dilated_patches(
     index_map = IndexMap(tuple(domain), x.aval.shape, ordered, tuple(conditions))
     spread = mapped.reindex.bind(x, map=index_map, fill=like(x, 0))
     out = reshape.bind(spread, shape=tuple(math.prod(parts[role]) for role in roles))
+    if preferred_element_type is not None:
+        dtype = dtype_of(preferred_element_type)
+        check_preferred(name, dtype, x.aval.dtype)
+        out = convert_element_type.bind(out, dtype=dtype, weak_type=False)
     return as_array(out)
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from functrax.core.errors.typed import ArgumentError, AxisError, ConcretizationError, ShapeError
+from functrax.core.prims.shape_checks import axis_from_start
 from functrax.core.types.aval import ShapedArray
 from functrax.core.types.symbolic_sizes import integer as as_size
 
@@ -26,14 +27,7 @@ def one_axis(name: str, axis: Any, ndim: int, what: str = "axis") -> int:
     """
     if type(axis) is int and 0 <= axis < ndim:
         return axis
-    number = integer(name, what, axis)
-    if not -ndim <= number < ndim:
-        raise AxisError(
-            f"{name}: {what} {number} is out of range for an array of rank {ndim}",
-            got=f"{what} {number}",
-            fix=f"an axis from {-ndim} to {ndim - 1}" if ndim else "an array with an axis",
-        )
-    return number % ndim
+    return axis_from_start(name, integer(name, what, axis), ndim, what)
 
 
 def many_axes(name: str, axes: Any, ndim: int, what: str = "axis") -> Shape:

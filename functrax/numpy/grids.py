@@ -12,7 +12,12 @@ from typing import Any, Final, Literal, overload
 import numpy as np
 
 from functrax.core.arrays.operators import Array
-from functrax.core.errors.typed import ArgumentError, ConcretizationError, ShapeError
+from functrax.core.errors.typed import (
+    ArgumentError,
+    ConcretizationError,
+    ShapeError,
+    UnavailableError,
+)
 from functrax.core.prims.arithmetic import add, clamp, div, modulo, mul, rem
 from functrax.core.prims.reindex import broadcast_in_dim, iota
 from functrax.core.tracing.primitive import Value, like
@@ -46,7 +51,7 @@ def meshgrid(
 
     Args:
       *xi: one vector for each axis.
-      copy: accepted; arrays are immutable.
+      copy: must be True.
       sparse: whether axes of the result along which nothing changes have size 1.
       indexing: ``"xy"``: the first vector runs along axis 1; ``"ij"``: along axis 0.
 
@@ -56,6 +61,7 @@ def meshgrid(
     Raises:
       ArgumentError: for another indexing.
       ShapeError: if an argument is not a vector.
+      UnavailableError: if ``copy`` is False.
 
     Example:
       >>> import functrax.numpy as jnp
@@ -63,6 +69,12 @@ def meshgrid(
       Array([[1, 2, 3],
              [1, 2, 3]], dtype=int32)
     """
+    if not copy:
+        raise UnavailableError(
+            "meshgrid: there are no views of other arrays, for arrays are immutable",
+            got="copy=False",
+            fix="copy=True, or sparse=True for less memory",
+        )
     if indexing not in ("xy", "ij"):
         raise ArgumentError("meshgrid: unknown indexing", got=repr(indexing), fix="'xy' or 'ij'")
     values = [to_array("meshgrid", x, k) for k, x in enumerate(xi)]

@@ -15,7 +15,13 @@ from typing import Any
 import numpy as np
 
 from functrax.core.arrays.operators import Array
-from functrax.core.errors.typed import ArgumentError, ConcretizationError, DTypeError, ShapeError
+from functrax.core.errors.typed import (
+    ArgumentError,
+    ConcretizationError,
+    DTypeError,
+    ShapeError,
+    UnavailableError,
+)
 from functrax.core.prims.arithmetic import stop_gradient
 from functrax.core.tracing.primitive import Value
 from functrax.core.types import dtypes
@@ -63,12 +69,19 @@ def bincount(
       DTypeError: if ``x`` holds no integers.
       ShapeError: if ``x`` is not a vector, or there is not one weight for each element.
       ConcretizationError: if ``x`` is traced and there is no length.
+      UnavailableError: for ``out_sharding``.
 
     Example:
       >>> import functrax.numpy as jnp
       >>> jnp.bincount(jnp.array([1, 3, 1]))
       Array([0, 2, 0, 1], dtype=int32)
     """
+    if out_sharding is not None:
+        raise UnavailableError(
+            "bincount: out_sharding is not supported",
+            got=repr(out_sharding),
+            fix="functrax.reshard(jnp.bincount(x), sharding)",
+        )
     values = to_array("bincount", x)
     if not dtypes.is_integer(values.aval.dtype) and values.aval.dtype != dtypes.bool_:
         raise DTypeError("bincount: x holds integers", got=values.aval.str_short(),

@@ -16,6 +16,7 @@ from functrax.core.errors.typed import ArgumentError, ShapeError
 from functrax.core.tracing.primitive import Value
 from functrax.core.types import dtypes
 from functrax.numpy.axes import integer, one_axis
+from functrax.numpy.logic import no_out
 from functrax.numpy.promote import convert, promote_dtypes, result, to_array
 from functrax.numpy.shaping import (
     atleast_3d,
@@ -141,12 +142,14 @@ def stack(
       ShapeError: if the shapes differ.
       ArgumentError: if there is no array.
       AxisError: for an axis out of range.
+      UnavailableError: for ``out``.
 
     Example:
       >>> import functrax.numpy as jnp
       >>> jnp.stack([jnp.zeros(3), jnp.ones(3)], axis=1).shape
       (3, 2)
     """
+    no_out("stack", out)
     values = _operands("stack", arrays, dtype)
     shape = values[0].aval.shape
     if any(x.aval.shape != shape for x in values):

@@ -21,6 +21,7 @@ from functrax.core.errors.typed import ArgumentError, ShapeError
 from functrax.core.lazy import listing as _listing
 from functrax.core.tracing.primitive import Value
 from functrax.numpy import contraction, linear, triangles, vector_products
+from functrax.numpy.axes import one_axis as _one_axis
 from functrax.numpy.factoring import (
     cholesky as cholesky,
     eig as eig,
@@ -199,6 +200,7 @@ def cross(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Array:
 
     Raises:
       ShapeError: if the vectors do not have 3 elements, or the shapes do not broadcast.
+      AxisError: for an axis out of range.
 
     >>> import functrax.numpy as jnp
     >>> jnp.linalg.cross(jnp.array([1, 0, 0]), jnp.array([0, 1, 0]))
@@ -206,7 +208,7 @@ def cross(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Array:
     """
     x, y = _to_array("cross", x1), _to_array("cross", x2, 1)
     for v in (x, y):
-        if v.aval.ndim == 0 or v.aval.shape[axis] != 3:
+        if v.aval.ndim == 0 or v.aval.shape[_one_axis("cross", axis, v.aval.ndim)] != 3:
             raise ShapeError(
                 "cross: takes vectors of 3 elements",
                 got=f"{v.aval.str_short()} along axis {axis}",

@@ -63,7 +63,7 @@ def quantile(
       q: a fraction from 0 to 1, or several in an array of one axis.
       axis: an axis, a tuple of axes, or None for all.
       out: must be None.
-      overwrite_input: accepted for NumPy's sake.
+      overwrite_input: must be False.
       method: between two elements: "linear", "lower", "higher", "midpoint" or "nearest"; or
         "inverted_cdf", the first element up to which a fraction ``q`` of all weights lies.
       keepdims: leave the reduced axes with size 1.
@@ -78,14 +78,15 @@ def quantile(
         shape.
       ArgumentError: for another method.
       DTypeError: for complex numbers.
-      UnavailableError: for weights with a method that has none, and for ``out``.
+      UnavailableError: for weights with a method that has none, and for ``out`` and
+        ``overwrite_input``.
 
     Example:
       >>> import functrax.numpy as jnp
       >>> jnp.quantile(jnp.array([1.0, 2.0, 4.0]), 0.75)
       Array(3., dtype=float32)
     """
-    no_out("quantile", out)
+    _no_output("quantile", out, overwrite_input)
     return _quantile("quantile", a, q, 1, axis, method, keepdims, False, weights)
 
 
@@ -107,7 +108,7 @@ def nanquantile(
       q: a fraction from 0 to 1, or several in an array of one axis.
       axis: an axis, a tuple of axes, or None for all.
       out: must be None.
-      overwrite_input: accepted for NumPy's sake.
+      overwrite_input: must be False.
       method: as for :func:`quantile`.
       keepdims: leave the reduced axes with size 1.
       weights: as for :func:`quantile`.
@@ -120,14 +121,15 @@ def nanquantile(
         shape.
       ArgumentError: for another method.
       DTypeError: for complex numbers.
-      UnavailableError: for weights with a method that has none, and for ``out``.
+      UnavailableError: for weights with a method that has none, and for ``out`` and
+        ``overwrite_input``.
 
     Example:
       >>> import functrax.numpy as jnp
       >>> jnp.nanquantile(jnp.array([1.0, jnp.nan, 2.0, 4.0]), 0.75)
       Array(3., dtype=float32)
     """
-    no_out("nanquantile", out)
+    _no_output("nanquantile", out, overwrite_input)
     return _quantile("nanquantile", a, q, 1, axis, method, keepdims, True, weights)
 
 
@@ -149,7 +151,7 @@ def percentile(
       q: a number from 0 to 100, or several in an array of one axis.
       axis: an axis, a tuple of axes, or None for all.
       out: must be None.
-      overwrite_input: accepted for NumPy's sake.
+      overwrite_input: must be False.
       method: as for :func:`quantile`.
       keepdims: leave the reduced axes with size 1.
       weights: as for :func:`quantile`.
@@ -162,14 +164,15 @@ def percentile(
         shape.
       ArgumentError: for another method.
       DTypeError: for complex numbers.
-      UnavailableError: for weights with a method that has none, and for ``out``.
+      UnavailableError: for weights with a method that has none, and for ``out`` and
+        ``overwrite_input``.
 
     Example:
       >>> import functrax.numpy as jnp
       >>> jnp.percentile(jnp.array([1.0, 2.0, 4.0]), 75)
       Array(3., dtype=float32)
     """
-    no_out("percentile", out)
+    _no_output("percentile", out, overwrite_input)
     return _quantile("percentile", a, q, 100, axis, method, keepdims, False, weights)
 
 
@@ -191,7 +194,7 @@ def nanpercentile(
       q: a number from 0 to 100, or several in an array of one axis.
       axis: an axis, a tuple of axes, or None for all.
       out: must be None.
-      overwrite_input: accepted for NumPy's sake.
+      overwrite_input: must be False.
       method: as for :func:`quantile`.
       keepdims: leave the reduced axes with size 1.
       weights: as for :func:`quantile`.
@@ -204,14 +207,15 @@ def nanpercentile(
         shape.
       ArgumentError: for another method.
       DTypeError: for complex numbers.
-      UnavailableError: for weights with a method that has none, and for ``out``.
+      UnavailableError: for weights with a method that has none, and for ``out`` and
+        ``overwrite_input``.
 
     Example:
       >>> import functrax.numpy as jnp
       >>> jnp.nanpercentile(jnp.array([1.0, jnp.nan, 2.0, 4.0]), 75)
       Array(3., dtype=float32)
     """
-    no_out("nanpercentile", out)
+    _no_output("nanpercentile", out, overwrite_input)
     return _quantile("nanpercentile", a, q, 100, axis, method, keepdims, True, weights)
 
 
@@ -228,7 +232,7 @@ def median(
       a: a real array or a scalar; NaN among the elements gives NaN.
       axis: an axis, a tuple of axes, or None for all.
       out: must be None.
-      overwrite_input: accepted for NumPy's sake.
+      overwrite_input: must be False.
       keepdims: leave the reduced axes with size 1.
 
     Returns:
@@ -237,14 +241,14 @@ def median(
     Raises:
       ShapeError: for an axis without elements, where NumPy gives NaN.
       DTypeError: for complex numbers.
-      UnavailableError: for ``out``.
+      UnavailableError: for ``out`` and ``overwrite_input``.
 
     Example:
       >>> import functrax.numpy as jnp
       >>> jnp.median(jnp.array([5, 1, 2, 9]))
       Array(3.5, dtype=float32)
     """
-    no_out("median", out)
+    _no_output("median", out, overwrite_input)
     return _quantile("median", a, 0.5, 1, axis, "midpoint", keepdims, False)
 
 
@@ -261,7 +265,7 @@ def nanmedian(
       a: a real array or a scalar.
       axis: an axis, a tuple of axes, or None for all.
       out: must be None.
-      overwrite_input: accepted for NumPy's sake.
+      overwrite_input: must be False.
       keepdims: leave the reduced axes with size 1.
 
     Returns:
@@ -270,14 +274,14 @@ def nanmedian(
     Raises:
       ShapeError: for an axis without elements.
       DTypeError: for complex numbers.
-      UnavailableError: for ``out``.
+      UnavailableError: for ``out`` and ``overwrite_input``.
 
     Example:
       >>> import functrax.numpy as jnp
       >>> jnp.nanmedian(jnp.array([5.0, jnp.nan, 1.0, 2.0]))
       Array(2., dtype=float32)
     """
-    no_out("nanmedian", out)
+    _no_output("nanmedian", out, overwrite_input)
     return _quantile("nanmedian", a, 0.5, 1, axis, "midpoint", keepdims, True)
 
 
@@ -444,3 +448,14 @@ def _element(ordered: Value, position: Value, end: Value) -> Value:
     rest = dims[len(shape) - (ordered.aval.ndim - 1) :]
     index_map = IndexMap(shape, ordered.aval.shape, (*rest, Load(0, dims)))
     return reindex.bind(ordered, index, map=index_map, fill=like(ordered, 0))
+
+
+def _no_output(name: str, out: Any, overwrite_input: bool) -> None:
+    """Refuse the arguments of NumPy that name memory to write to."""
+    no_out(name, out)
+    if overwrite_input:
+        raise UnavailableError(
+            f"{name}: overwrite_input= is not supported, for arrays are immutable",
+            got="overwrite_input=True",
+            fix="leave it out",
+        )

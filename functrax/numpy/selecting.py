@@ -33,6 +33,7 @@ from functrax.numpy.axes import Shape, many_axes, one_axis
 from functrax.numpy.broadcasting import broadcast_arrays
 from functrax.numpy.index_plan import Bounds, operand_in_range, read_index
 from functrax.numpy.indexing import fill_literal, gather, mode_name
+from functrax.numpy.logic import no_out
 from functrax.numpy.promote import (
     broadcast_shape,
     broadcast_value,
@@ -82,12 +83,14 @@ def take(
     Raises:
       DTypeError: if the indices are no integers.
       IndexingError: for elements of an axis that has none.
+      UnavailableError: for ``out``.
 
     Example:
       >>> import functrax.numpy as jnp
       >>> jnp.take(jnp.array([5.0, 6.0]), jnp.array([1, -1, 7]))
       Array([ 6.,  6., nan], dtype=float32)
     """
+    no_out("take", out)
     x, index = to_array("take", a), integers("take", indices)
     if axis is None:
         x, axis = reshape_to(x, (x.aval.size,)), 0
@@ -216,12 +219,14 @@ def choose(
       ArgumentError: for a choice that does not exist, and another mode.
       ConcretizationError: for a traced ``a`` with ``"raise"``.
       DTypeError: if ``a`` holds no integers.
+      UnavailableError: for ``out``.
 
     Example:
       >>> import functrax.numpy as jnp
       >>> jnp.choose(jnp.array([0, 1, 0]), [jnp.array([1, 2, 3]), 10])
       Array([ 1, 10,  3], dtype=int32)
     """
+    no_out("choose", out)
     which = integers("choose", a)
     listed = list(choices) if isinstance(choices, (list, tuple)) else _rows(choices)
     values = [result(x) for x in promote_dtypes("choose", *listed)]
@@ -327,12 +332,14 @@ def compress(
     Raises:
       ConcretizationError: if the condition is traced and there is no size.
       ShapeError: if the condition is not a vector.
+      UnavailableError: for ``out``.
 
     Example:
       >>> import functrax.numpy as jnp
       >>> jnp.compress(jnp.array([True, False, True]), jnp.array([5, 6, 7]))
       Array([5, 7], dtype=int32)
     """
+    no_out("compress", out)
     mask, x = to_array("compress", condition), to_array("compress", a, 1)
     if mask.aval.ndim != 1:
         raise ShapeError(

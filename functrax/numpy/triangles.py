@@ -18,6 +18,7 @@ from functrax.core.tracing.primitive import Value, like
 from functrax.core.types import dtypes
 from functrax.numpy.at import cast_update
 from functrax.numpy.axes import integer, many_axes
+from functrax.numpy.logic import no_out
 from functrax.numpy.promote import broadcast_value, convert, result, to_array
 from functrax.numpy.rearranging import resize
 from functrax.numpy.reductions import sum_dtype
@@ -203,12 +204,14 @@ def trace(
     Raises:
       ShapeError: if ``a`` has fewer than two axes.
       AxisError: if the two axes are one, or out of range.
+      UnavailableError: for ``out``.
 
     Example:
       >>> import functrax.numpy as jnp
       >>> jnp.trace(jnp.array([[1, 2], [3, 4]]))
       Array(5, dtype=int32)
     """
+    no_out("trace", out)
     x = diagonal(a, offset, axis1, axis2)
     if dtype is not None:
         x = convert(x, dtypes.canonicalize_dtype(dtypes.as_dtype(dtype)))

@@ -107,6 +107,12 @@ class ufunc(metaclass=_Universal):  # noqa: N801 - NumPy's name
         self.__name__ = name or func.__name__
         nin = operator.index(nin)
         nargs = operator.index(nargs or nin)
+        if nin < 0 or operator.index(nout) < 0:
+            raise ArgumentError(
+                f"{self.__name__}: the numbers of operands and results are at least 0",
+                got=f"nin={nin}, nout={nout}",
+                fix="nin=1, nout=1",
+            )
         self._static = _Static(func, self.__name__, nin, operator.index(nout), nargs, identity)
         self._ways = Ways(call, reduce, accumulate, at, reduceat)
 
@@ -176,7 +182,7 @@ def frompyfunc(func: Function, /, nin: int, nout: int, *, identity: Any = None) 
       ``outer`` and ``at``.
 
     Raises:
-      ArgumentError: when it is called with another number of operands.
+      ArgumentError: for negative numbers, and when it is called with another number of operands.
       DTypeError: when it is called with lists.
 
     Example:

@@ -19,7 +19,7 @@ import functrax.numpy as jnp
 from functrax import lax
 from functrax.core.arrays.array import from_numpy
 from functrax.core.arrays.operators import Array
-from functrax.core.errors.typed import ArgumentError
+from functrax.core.errors.typed import ArgumentError, UnavailableError
 from functrax.core.index.expr import Dim
 from functrax.core.index.map import IndexMap
 from functrax.core.prims.mapped import reindex, reindex_reduce
@@ -114,12 +114,19 @@ def detrend(
 
     Raises:
       ArgumentError: for another ``type``.
+      UnavailableError: for ``overwrite_data``.
 
     >>> import functrax.numpy as jnp
     >>> from functrax.scipy.signal import detrend
     >>> detrend(jnp.array([1.0, 2.0, 6.0]), type="constant")
     Array([-2., -1.,  3.], dtype=float32)
     """
+    if overwrite_data is not None:
+        raise UnavailableError(
+            "detrend: overwrite_data= is not supported, for arrays are immutable",
+            got=f"overwrite_data={overwrite_data!r}",
+            fix="x = detrend(x)",
+        )
     x = jnp.asarray(data)
     x = x.astype(jnp.result_type(x, float))
     if type in ("constant", "c"):

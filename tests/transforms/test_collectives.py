@@ -10,7 +10,7 @@ import pytest
 import functrax
 import functrax.numpy as jnp
 from functrax import lax
-from functrax.errors import ArgumentError, AxisNameError, ShapeError
+from functrax.errors import ArgumentError, AxisError, AxisNameError, ShapeError
 
 X = np.array([1.0, 5.0, 3.0], np.float32)
 M = np.array([[1.0, 2.0], [8.0, 4.0], [5.0, 9.0]], np.float32)
@@ -308,7 +308,16 @@ def test_exchanges_are_differentiated() -> None:
     ("call", "error", "said"),
     [
         (lambda x: lax.all_to_all(x, "i", 1, 0), ShapeError, "a part for each element"),
-        (lambda x: lax.psum_scatter(x, "i", scatter_dimension=5), ArgumentError, "out of range"),
+        (lambda x: lax.psum_scatter(x, "i", scatter_dimension=5), AxisError, "out of range"),
+        (
+            lambda x: lax.all_to_all(x[:3], "i", 0, 7),
+            AxisError,
+            "all_to_all: axis 7 is out of range",
+        ),
+        (lambda x: lax.all_to_all(x, "i", 7, 0), AxisError, "all_to_all: axis 7 is out of range"),
+        (lambda x: lax.all_gather(x, "i", axis=7), AxisError, "all_gather: axis 7 is out of"),
+        (lambda x: lax.all_gather(x, "i", axis=2, tiled=True), AxisError, "axis 2 is out of"),
+        (lambda x: lax.all_gather(x, "i", axis=-4), AxisError, "axis -4 is out of range"),
         (lambda x: lax.pshuffle(x, "i", [0, 0, 1]), ArgumentError, "not a permutation"),
         (lambda x: lax.pbroadcast(x, "i", 3), ArgumentError, "no such element"),
     ],

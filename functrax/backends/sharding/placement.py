@@ -20,10 +20,10 @@ from functrax.backends.device import (
     place_of,
 )
 from functrax.core import native
-from functrax.core.arrays.array import ConcreteArray, compute_together
+from functrax.core.arrays.array import ConcreteArray, compute_together, living_arrays
 from functrax.core.arrays.operators import Array, Handle, install
 from functrax.core.asynchronous import fetch
-from functrax.core.errors.typed import UnknownNameError
+from functrax.core.errors.typed import ArgumentError, UnknownNameError
 from functrax.core.options.config import state as options
 from functrax.core.pytree import public
 from functrax.core.pytree.operations import tree_leaves, tree_map, tree_unflatten
@@ -73,20 +73,26 @@ def local_devices(
     """:func:`devices`: all of them belong to this process, which is the only one.
 
     Args:
-      process_index: accepted for compatibility.
+      process_index: 0, or None.
       backend: a platform, as for :func:`devices`.
-      host_id: accepted for compatibility.
+      host_id: an older name of ``process_index``.
 
     Returns:
       A list of one device.
 
     Raises:
       UnavailableError: if there is no such device.
+      ArgumentError: if there is no such process.
 
     >>> import functrax
     >>> functrax.local_devices() == functrax.devices()
     True
     """
+    process = host_id if process_index is None else process_index
+    if process not in (None, 0):
+        raise ArgumentError(
+            "local_devices: there is no such process", got=f"process_index={process}", fix="0"
+        )
     return devices(backend)
 
 
@@ -132,32 +138,61 @@ def process_count(backend: str | None = None) -> int:
     """How many processes run a program together: 1.
 
     Args:
-      backend: accepted for compatibility.
+      backend: a platform, as for :func:`devices`.
 
     Returns:
       A number.
+
+    Raises:
+      UnavailableError: if there is no such device.
 
     >>> import functrax
     >>> functrax.process_count()
     1
     """
-    return 1
+    return 1 if backend is None else len(devices(backend))
 
 
 def process_index(backend: str | None = None) -> int:
     """The number of this process among those that run a program together: 0.
 
     Args:
-      backend: accepted for compatibility.
+      backend: a platform, as for :func:`devices`.
 
     Returns:
       A number below :func:`process_count`.
+
+    Raises:
+      UnavailableError: if there is no such device.
 
     >>> import functrax
     >>> functrax.process_index()
     0
     """
-    return 0
+    return process_count(backend) - 1
+
+
+def live_arrays(platform: str | None = None) -> list[ConcreteArray]:
+    """The arrays that are alive and not deleted.
+
+    Args:
+      platform: on which devices, as for :func:`devices`; None for all.
+
+    Returns:
+      A list, in no particular order.
+
+    Raises:
+      UnavailableError: if there is no such device.
+
+    >>> import functrax, functrax.numpy as jnp
+    >>> x = jnp.ones(3)
+    >>> any(array is x for array in functrax.live_arrays())
+    True
+    """
+    if platform is None:
+        return living_arrays()
+    (device,) = devices(platform)
+    return [x for x in living_arrays() if place_of(x) == device]
 
 
 def device_put(

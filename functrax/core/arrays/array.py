@@ -341,18 +341,6 @@ def compute_together(leaves: Iterable[Any]) -> None:
         native.extension.eager_compute(pending)
 
 
-def live_arrays(platform: str | None = None) -> list[ConcreteArray]:
-    """The arrays that are alive and not deleted; ``platform`` is accepted for compatibility.
-
-    Args:
-      platform: accepted for compatibility.
-
-    Returns:
-      A list, in no particular order.
-
-    >>> import functrax, functrax.numpy as jnp
-    >>> x = jnp.ones(3)
-    >>> any(array is x for array in functrax.live_arrays())
-    True
-    """
+def living_arrays() -> list[ConcreteArray]:
+    """The arrays that are alive and not deleted, in no particular order."""
     return [a for a in gc.get_objects() if type(a) is ConcreteArray and not a.is_deleted()]

@@ -25,6 +25,21 @@ def check_axes(name: str, aval: ShapedArray, axes: Sequence[int]) -> None:
         )
 
 
+def axis_from_start(name: str, axis: int, ndim: int, what: str = "axis") -> int:
+    """An axis counted from 0; negative ones count from the end.
+
+    Raises:
+      AxisError: if an array of rank ``ndim`` has no such axis.
+    """
+    if not -ndim <= axis < ndim:
+        raise AxisError(
+            f"{name}: {what} {axis} is out of range for an array of rank {ndim}",
+            got=f"{what} {axis}",
+            fix=f"an axis from {-ndim} to {ndim - 1}" if ndim else "an array with an axis",
+        )
+    return axis % ndim
+
+
 def check_permutation(name: str, aval: ShapedArray, perm: Sequence[int]) -> None:
     """Refuse anything but a permutation of the axes."""
     if sorted(perm) != list(range(aval.ndim)):

@@ -168,6 +168,7 @@ def sem(
 
     Raises:
       UnavailableError: for another ``nan_policy``.
+      AxisError: for an axis out of range.
 
     >>> import functrax.numpy as jnp
     >>> from functrax.scipy.stats import sem
@@ -180,8 +181,8 @@ def sem(
         spread = jnp.nanstd(x, axis=axis, ddof=ddof, keepdims=keepdims)
         return spread / jnp.sqrt(count.astype(spread.dtype))
     _check_policy("sem", nan_policy)
-    n = x.size if axis is None else x.shape[axis]
-    return jnp.std(x, axis=axis, ddof=ddof, keepdims=keepdims) / n**0.5
+    spread = jnp.std(x, axis=axis, ddof=ddof, keepdims=keepdims)
+    return spread / (x.size if axis is None else x.shape[axis]) ** 0.5
 
 
 _explain_all(globals())

@@ -12,6 +12,7 @@ from functrax.core.arrays.operators import Array
 from functrax.core.errors.typed import ArgumentError
 from functrax.core.prims.convert import convert_element_type
 from functrax.core.prims.reindex import reshape, transpose_
+from functrax.core.prims.shape_checks import axis_from_start
 from functrax.core.pytree.operations import tree_map
 from functrax.core.tracing.inputs import as_value, concrete
 from functrax.core.tracing.primitive import Value
@@ -231,7 +232,7 @@ def all_gather(
       x: a pytree of arrays.
       axis_name: the name given to ``vmap``, or a tuple of names, whose elements count row-major.
       axis_index_groups: not supported.
-      axis: where the new axis goes.
+      axis: where the new axis goes; negative ones count from the end.
       tiled: whether to join the values along the existing axis ``axis`` instead of a new one.
 
     Returns:
@@ -240,6 +241,7 @@ def all_gather(
     Raises:
       AxisNameError: if nothing binds the name.
       ArgumentError: for ``axis_index_groups``.
+      AxisError: for an axis out of range.
 
     >>> import functrax.numpy as jnp
     >>> from functrax import lax, vmap
@@ -258,7 +260,7 @@ def all_gather(
         if len(names) != 1:
             out = reshape.bind(out, shape=(size, *value.aval.shape))
         ndim = value.aval.ndim
-        place = axis % (ndim if tiled else ndim + 1)
+        place = axis_from_start("all_gather", axis, ndim if tiled else ndim + 1)
         order = list(range(1, ndim + 1))
         order.insert(place, 0)
         moved = transpose_(out, tuple(order))

@@ -45,6 +45,7 @@ ACCEPTED = {
 #: Those of single functions.
 ACCEPTED_BY = {
     "functrax.debug.breakpoint": {"backend"},
+    "functrax.experimental.jet.jet": {"_"},
     "functrax.lax.create_token": {"_"},
     "functrax.nn.initializers.ones": {"key"},
     "functrax.nn.initializers.zeros": {"key"},

@@ -50,6 +50,9 @@ def initialize(
     Raises:
       UnavailableError: for several processes; it is a RuntimeError, and a ValueError.
       ArgumentError: for a timeout that is no positive number, or an address that is no text.
+
+    >>> initialize(num_processes=1)
+    >>> shutdown()
     """
     timeouts: tuple[Any, ...] = (
         initialization_timeout,
@@ -103,12 +106,22 @@ def _one(ids: int | Sequence[int] | None) -> object:
 
 
 def is_initialized() -> bool:
-    """Whether :func:`initialize` was called, and :func:`shutdown` not since."""
+    """Whether :func:`initialize` was called, and :func:`shutdown` not since.
+
+    Returns:
+      A bool.
+
+    >>> is_initialized()
+    False
+    """
     return hosts.cluster.initialized
 
 
 def shutdown() -> None:
-    """End what :func:`initialize` began; nothing if it did not."""
+    """End what :func:`initialize` began; nothing if it did not.
+
+    >>> shutdown()
+    """
     hosts.cluster.initialized = False
 
 

@@ -129,6 +129,12 @@ def check(pred: Any, msg: str, *fmt_args: Any, debug: bool = False, **fmt_kwargs
       DTypeError: if ``pred`` is no scalar bool.
       ArgumentError: if ``msg`` shows what is not given.
       JaxRuntimeError: if ``pred`` does not hold, outside of :func:`checkify`.
+
+    >>> def root(x):
+    ...     check(x >= 0, "{x} is negative", x=x)
+    ...     return x**0.5
+    >>> print(checkify(root)(-1.0)[0].get().splitlines()[0])
+    -1.0 is negative (`check` failed)
     """
     name = "debug_check" if debug else "check"
     holds = as_value(pred, f"the predicate of {name}")
@@ -151,12 +157,37 @@ def check(pred: Any, msg: str, *fmt_args: Any, debug: bool = False, **fmt_kwargs
 
 
 def debug_check(pred: Any, msg: str, *fmt_args: Any, **fmt_kwargs: Any) -> None:
-    """As :func:`check`, but nothing happens outside of :func:`checkify`."""
+    """As :func:`check`, but nothing happens outside of :func:`checkify`.
+
+    Args:
+      pred: a scalar bool.
+      msg: what is said if it does not; ``{}`` and ``{name}`` show the other arguments, as in
+        ``str.format``.
+      fmt_args: pytrees of arrays.
+      fmt_kwargs: the same by name.
+
+    Raises:
+      DTypeError: if ``pred`` is no scalar bool.
+      ArgumentError: if ``msg`` shows what is not given.
+
+    >>> debug_check(False, "this is not said")
+    """
     check(pred, msg, *fmt_args, debug=True, **fmt_kwargs)
 
 
 def check_error(error: Error) -> None:
-    """State that an error is none, with the message that it has."""
+    """State that an error is none, with the message that it has.
+
+    Args:
+      error: the first result of a function that :func:`checkify` made.
+
+    Raises:
+      ArgumentError: if it is something else.
+      JaxRuntimeError: if it is an error, outside of :func:`checkify`.
+
+    >>> error, root = checkify(lambda x: x**0.5)(4.0)
+    >>> check_error(error)
+    """
     if not isinstance(error, Error):
         raise ArgumentError(
             "check_error: the argument is not an Error",
@@ -189,6 +220,9 @@ def checkify(
     Returns:
       A function of the same arguments, which returns ``(error, results)``; ``error.get()`` is
       what failed first, or None, and ``error.throw()`` raises it.  It can be transformed.
+
+    Raises:
+      ArgumentError: for other errors to look for, and if ``f`` is not callable.
 
     >>> import functrax.numpy as jnp
     >>> checkify(jnp.log, errors=nan_checks)(-1.0)[0].get()

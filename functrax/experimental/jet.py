@@ -41,7 +41,11 @@ def jet(
       The value, and the list of as many further terms, each of the structure of the value.
 
     Raises:
-      ArgumentError: if arguments have different numbers of terms.
+      ArgumentError: if arguments have different numbers of terms, or one is not an array.
+
+    >>> import functrax.numpy as jnp
+    >>> jet(jnp.exp, (0.0,), ((1.0, 0.0),))
+    (Array(1., dtype=float32), [Array(1., dtype=float32), Array(1., dtype=float32)])
     """
     counts = {len(terms) for terms in series}
     if len(counts) != 1 or len(series) != len(primals):

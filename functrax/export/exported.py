@@ -77,7 +77,18 @@ class DisabledSafetyCheck:
 
 
 def default_export_platform() -> str:
-    """The platform that programs are exported for if none is named: the one that runs here."""
+    """The platform that programs are exported for if none is named: the one that runs here.
+
+    Returns:
+      ``"cpu"`` or ``"cuda"``.
+
+    Raises:
+      UnavailableError: if the GPU was chosen and there is none.
+
+    >>> from functrax import export
+    >>> export.default_export_platform()
+    'cpu'
+    """
     return _PLATFORMS[default_backend()]
 
 
@@ -407,7 +418,16 @@ def deserialize(blob: bytes | bytearray) -> Exported:
     Args:
       blob: the bytes.  They may come from anybody: no code of theirs is run.
 
+    Returns:
+      The program, which is a function.
+
     Raises:
       FileFormatError: if they are damaged, of another format, or of a newer functrax.
+
+    >>> import functrax, functrax.numpy as jnp
+    >>> from functrax import export
+    >>> blob = export.export(functrax.jit(jnp.sum))(jnp.ones(3)).serialize()
+    >>> export.deserialize(blob).call(jnp.ones(3))
+    Array(3., dtype=float32)
     """
     return Exported(read_content(bytes(blob)))

@@ -39,6 +39,10 @@ def start_trace(path: str | os.PathLike[str] | None = None) -> None:
 
     Raises:
       ArgumentError: if a recording is being made.
+
+    >>> import functrax
+    >>> functrax.profiler.start_trace()
+    >>> functrax.profiler.stop_trace()
     """
     if recorder.on:
         raise ArgumentError(
@@ -55,6 +59,10 @@ def stop_trace() -> None:
 
     Raises:
       ArgumentError: if no recording is being made.
+
+    >>> import functrax
+    >>> functrax.profiler.start_trace()
+    >>> functrax.profiler.stop_trace()
     """
     if not recorder.on:
         raise ArgumentError(
@@ -78,6 +86,15 @@ def stop_trace() -> None:
 def trace(path: str | os.PathLike[str] | None = None) -> Iterator[None]:
     """Record a block; see :func:`start_trace`.
 
+    Args:
+      path: the file that is written, as for :func:`start_trace`.
+
+    Returns:
+      A context manager.
+
+    Raises:
+      ArgumentError: if a recording is being made.
+
     >>> import functrax, functrax.numpy as jnp
     >>> f = functrax.jit(lambda x: jnp.sin(x).sum())
     >>> with functrax.profiler.trace():
@@ -95,8 +112,17 @@ def trace(path: str | os.PathLike[str] | None = None) -> Iterator[None]:
 def report() -> Report:
     """What the last recording shows, as a table.
 
+    Returns:
+      A :class:`Report`.
+
     Raises:
       ArgumentError: if there was none.
+
+    >>> import functrax
+    >>> with functrax.profiler.trace():
+    ...     pass
+    >>> len(functrax.profiler.report().kernels)
+    0
     """
     if not _last:
         raise ArgumentError(
@@ -140,7 +166,20 @@ class TraceAnnotation:
 
 
 def StepTraceAnnotation(name: str, step_num: int = 0, **facts: Any) -> TraceAnnotation:
-    """Names one step of a loop on the time line."""
+    """Names one step of a loop on the time line.
+
+    Args:
+      name: what the step is called.
+      step_num: its number.
+      facts: what the time line says of it besides.
+
+    Returns:
+      A context manager.
+
+    >>> import functrax
+    >>> with functrax.profiler.StepTraceAnnotation("train", step_num=3):
+    ...     pass
+    """
     return TraceAnnotation(f"{name} {step_num}", step_num=step_num, **facts)
 
 
@@ -153,6 +192,16 @@ def annotate_function(
       fun: the function; None to get a decorator.
       name: what the blocks are called; the function's own name if None.
       facts: what the time line says of them besides.
+
+    Returns:
+      A function of the same arguments, or a decorator.
+
+    >>> import functrax
+    >>> @functrax.profiler.annotate_function(name="loading")
+    ... def load(path):
+    ...     return path
+    >>> load("data")
+    'data'
     """
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -24,6 +24,8 @@ _KEYWORD = ExtraKeyword("out_sharding", _placed, "Sharding | PartitionSpec | Non
 def with_out_sharding(function: F) -> F:
     """A public function that takes ``out_sharding``: a sharding of its result, or None.
 
+    Type checkers do not see the keyword: the type of a decorator cannot add one (PEP 612).
+
     Args:
       function: its result is an array.
     """

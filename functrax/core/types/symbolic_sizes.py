@@ -326,7 +326,17 @@ def decided(function: Callable[..., _T], *operands: Any) -> _T:
 
 
 def is_symbolic_dim(x: Any) -> bool:
-    """Whether a number is a size that has a name and no value (``symbolic_scopes.py``)."""
+    """Whether a number is a size that has a name and no value (``symbolic_scopes.py``).
+
+    Args:
+      x: anything.
+
+    Returns:
+      A bool.
+
+    >>> is_symbolic_dim(3)
+    False
+    """
     return type(x) is Recorded and not x.recording.has_values
 
 

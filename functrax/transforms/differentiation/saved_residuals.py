@@ -114,6 +114,9 @@ def print_saved_residuals(f: Callable[..., Any], *args: Any, **kwargs: Any) -> N
       args: its arguments, of which only the types matter.
       kwargs: the same by name.
 
+    Raises:
+      DTypeError: if an argument is no array or number.
+
     >>> import functrax, functrax.numpy as jnp
     >>> from functrax.ad_checkpoint import print_saved_residuals
     >>> print_saved_residuals(functrax.checkpoint(lambda x: jnp.sin(jnp.cos(x))), 1.0)

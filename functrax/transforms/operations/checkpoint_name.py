@@ -45,5 +45,18 @@ def checkpoint_name(x: Any, name: str) -> Any:
     Args:
       x: a pytree of arrays.
       name: the name.
+
+    Returns:
+      The pytree.
+
+    Raises:
+      DTypeError: if a leaf is no array or number.
+
+    >>> import functrax, functrax.numpy as jnp
+    >>> from functrax.ad_checkpoint import checkpoint_name
+    >>> f = lambda x: jnp.sin(checkpoint_name(jnp.cos(x), "cosine"))
+    >>> policy = functrax.checkpoint_policies.save_only_these_names("cosine")
+    >>> functrax.grad(functrax.checkpoint(f, policy=policy))(0.0)
+    Array(-0., dtype=float32, weak_type=True)
     """
     return tree_map(lambda leaf: name_p.bind(as_value(leaf), tag=name), x)

@@ -283,6 +283,12 @@ def sequential_vmap(fun: Callable[..., Any]) -> custom_vmap[Any, Any]:
     Args:
       fun: a function of pytrees of arrays.
 
+    Returns:
+      A function of the same arguments.
+
+    Raises:
+      ArgumentError: if ``fun`` is not callable.
+
     >>> import functrax, functrax.numpy as jnp
     >>> from functrax.custom_batching import sequential_vmap
     >>> functrax.vmap(sequential_vmap(jnp.cumsum))(jnp.ones((2, 3)))

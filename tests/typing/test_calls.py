@@ -31,7 +31,7 @@ ANY_ARGUMENTS = {
     "functrax.lax": 24,
     "functrax.lax.linalg": 0,
     "functrax.nn": 0,
-    "functrax.nn.initializers": 10,
+    "functrax.nn.initializers": 0,
     "functrax.numpy": 32,
     "functrax.numpy.fft": 0,
     "functrax.numpy.linalg": 0,

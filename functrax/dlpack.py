@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from functrax.core.lazy import listing as _listing
 from functrax.core.types import dtypes
 from functrax.numpy import from_dlpack as from_dlpack
 
@@ -45,3 +46,6 @@ def is_supported_dtype(dtype: Any) -> bool:
     """
     named = dtypes.as_dtype(dtype)
     return bool(named == dtypes.bfloat16 or named.kind in "biufc")
+
+
+__dir__ = _listing(globals())

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import ast
 import importlib
 import inspect
 import re
@@ -102,28 +101,13 @@ RAISE_NOTHING = {
 def functions(namespace: str) -> Iterator[tuple[str, Callable[..., Any]]]:
     """The public functions of a namespace; in ``stats``, those of the distributions as well."""
     module = importlib.import_module(namespace)
-    for name in public_names(module):
+    listed: list[str] | None = getattr(module, "__all__", None)
+    for name in listed or [x for x in dir(module) if not x.startswith("_")]:
         value = getattr(module, name)
         if isinstance(value, ModuleType) and namespace == "functrax.scipy.stats":
             yield from ((f"{name}.{inner}", f) for inner, f in functions(value.__name__))
         elif isinstance(_plain(value), FunctionType):
             yield name, value
-
-
-def public_names(module: ModuleType) -> list[str]:
-    """What a module's ``__all__`` lists, or what it defines and what it imports ``as`` itself."""
-    listed: list[str] | None = getattr(module, "__all__", None)
-    if listed is not None:
-        return list(listed)
-    imports = [x for x in ast.walk(_tree(module)) if isinstance(x, (ast.Import, ast.ImportFrom))]
-    exported = {a.asname for x in imports for a in x.names if a.asname == a.name}
-    imported = {a.asname or a.name for x in imports for a in x.names} - exported
-    names = [x for x in dir(module) if not x.startswith("_") and x not in imported]
-    return [x for x in names if x in exported or not isinstance(getattr(module, x), ModuleType)]
-
-
-def _tree(module: ModuleType) -> ast.Module:
-    return ast.parse(inspect.getsource(module))
 
 
 def _plain(x: Any) -> Any:

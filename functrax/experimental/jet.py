@@ -15,6 +15,7 @@ from typing import Any
 
 import functrax.numpy as jnp
 from functrax.core.errors.typed import ArgumentError
+from functrax.core.lazy import listing as _listing
 from functrax.core.pytree.operations import tree_map, tree_structure
 from functrax.transforms.differentiation.derivatives import jvp
 
@@ -98,3 +99,6 @@ def _derivatives(curve: Callable[[Any], Any], order: int) -> tuple[Any, list[Any
         function = extended(function)
     value, *found = function(0.0)
     return value, found
+
+
+__dir__ = _listing(globals())

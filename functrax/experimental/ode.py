@@ -17,6 +17,7 @@ from typing import Any
 import functrax.numpy as jnp
 from functrax import lax
 from functrax.core.errors.typed import ShapeError
+from functrax.core.lazy import listing as _listing
 from functrax.core.tracing.primitive import Value
 from functrax.flatten_util import ravel_pytree
 from functrax.transforms.mapping.vmap import vmap
@@ -172,3 +173,6 @@ def _one_step(
         slopes.append(field(new, time + place * h))
     error = h * sum(e * k for e, k in zip(_ERROR, slopes, strict=True))
     return new, slopes[-1], jnp.asarray(error)
+
+
+__dir__ = _listing(globals())

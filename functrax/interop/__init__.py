@@ -5,5 +5,8 @@ NumPy and DLPack need nothing from here: ``numpy.asarray(x)``, ``functrax.numpy.
 another process travel in shared memory by themselves.
 """
 
+from functrax.core.lazy import listing as _listing
 from functrax.interop.processes import Shared as Shared
 from functrax.interop.torch_functions import from_torch as from_torch, to_torch as to_torch
+
+__dir__ = _listing(globals())

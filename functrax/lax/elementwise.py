@@ -11,7 +11,7 @@ here are those of Python's built-in functions, as in jax.lax.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from functrax.core.arrays.operators import Array
 from functrax.core.prims import (
@@ -40,14 +40,12 @@ _INTEGER = "integer"
 _ANY = "any"
 
 
-def _described(
-    function: Any, template: F, takes: str, args: str, example: str, more: str = ""
-) -> F:
+def _described(made: Any, template: F, takes: str, args: str, example: str, more: str = "") -> F:
     """Give a function the name of what was decorated, and its documentation with more sections."""
     name = template.__name__
     given, shown = example.split(" -> ")
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"""{template.__doc__}
+    made.__name__ = made.__qualname__ = name
+    made.__doc__ = f"""{template.__doc__}
 
     Args:
       {args}, of {takes} dtype.{more}
@@ -65,8 +63,7 @@ def _described(
     >>> print(lax.{name}({given}))
     {shown}
     """
-    made: F = function
-    return made
+    return cast(F, made)
 
 
 def _unary(primitive: Primitive, takes: str, example: str) -> Callable[[F], F]:

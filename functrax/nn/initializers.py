@@ -15,23 +15,18 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeAlias, TypeVar, cast, runtime_checkable
 
-import numpy as np
-
 from functrax import numpy as jnp, random
 from functrax.core.arrays.operators import Array
 from functrax.core.errors.typed import ArgumentError, AxisError, ShapeError
 from functrax.core.lazy import listing as _listing
 from functrax.core.types import dtypes
 from functrax.lax.operands import as_array
+from functrax.nn.weights import product, truncated_weights, uniform_weights
 from functrax.random.shapes import DType, Shape, checked_shape
 from functrax.typing import ArrayLike, DTypeLike, ShapeLike
 
 Axes: TypeAlias = "int | Sequence[int]"
 F = TypeVar("F", bound="Callable[..., Initializer]")
-
-#: Standard deviations of the standard normal distribution cut at 2: real, and complex.
-_CUT_REAL = 0.87962566103423978
-_CUT_COMPLEX = 0.95311164380491208
 
 
 @runtime_checkable
@@ -135,7 +130,7 @@ def uniform(scale: ArrayLike = 1e-2, dtype: DTypeLike | None = None) -> Initiali
 
     def init(key: Any, shape: Any, dtype: Any = dtype) -> Array:
         asked = _dtype_of(dtype)
-        return _product(random.uniform(key, shape, asked), jnp.asarray(scale, asked))
+        return product(random.uniform(key, shape, asked), jnp.asarray(scale, asked))
 
     return init
 
@@ -161,7 +156,7 @@ def normal(stddev: ArrayLike = 1e-2, dtype: DTypeLike | None = None) -> Initiali
 
     def init(key: Any, shape: Any, dtype: Any = dtype) -> Array:
         asked = _dtype_of(dtype)
-        return _product(random.normal(key, shape, asked), jnp.asarray(stddev, asked))
+        return product(random.normal(key, shape, asked), jnp.asarray(stddev, asked))
 
     return init
 
@@ -194,13 +189,9 @@ def truncated_normal(
     def init(key: Any, shape: Any, dtype: Any = dtype) -> Array:
         asked = _dtype_of(dtype)
         drawn = random.truncated_normal(key, lower, upper, shape, asked)
-        return _product(drawn, jnp.asarray(stddev, asked))
+        return product(drawn, jnp.asarray(stddev, asked))
 
     return init
-
-
-def _product(drawn: Any, factor: Any) -> Array:
-    return as_array(drawn * factor)
 
 
 def _sizes(shape: Shape, in_axis: Axes, out_axis: Axes, batch_axis: Axes) -> tuple[float, float]:
@@ -280,46 +271,12 @@ def variance_scaling(
         count = _MEANS[mode](*_sizes(sizes, in_axis, out_axis, batch_axis))
         variance = jnp.asarray(scale / count, asked)
         if distribution == "normal":
-            return _product(random.normal(key, sizes, asked), jnp.sqrt(variance))
+            return product(random.normal(key, sizes, asked), jnp.sqrt(variance))
         if distribution == "uniform":
-            return _uniform(key, sizes, asked, variance)
-        return _truncated(key, sizes, asked, variance)
+            return uniform_weights(key, sizes, asked, variance)
+        return truncated_weights(key, sizes, asked, variance)
 
     return init
-
-
-def _uniform(key: Any, shape: Shape, dtype: DType, variance: Any) -> Array:
-    if dtypes.is_complex(dtype):
-        return _product(_uniform_disk(key, shape, dtype), jnp.sqrt(variance))
-    return _product(random.uniform(key, shape, dtype, -1), jnp.sqrt(3 * variance))
-
-
-def _truncated(key: Any, shape: Shape, dtype: DType, variance: Any) -> Array:
-    if dtypes.is_complex(dtype):
-        deviation = jnp.sqrt(variance) / jnp.asarray(_CUT_COMPLEX, dtype)
-        return _product(_truncated_disk(key, shape, dtype), deviation)
-    deviation = jnp.sqrt(variance) / jnp.asarray(_CUT_REAL, dtype)
-    return _product(random.truncated_normal(key, -2, 2, shape, dtype), deviation)
-
-
-def _uniform_disk(key: Any, shape: Shape, dtype: DType) -> Any:
-    """Complex numbers of variance 1, all as likely in a disk."""
-    by_radius, by_angle = random.split(key)
-    radius: Any = random.uniform(by_radius, shape, dtypes.real_dtype(dtype))
-    return jnp.sqrt(2 * radius).astype(dtype) * _directions(by_angle, shape, dtype)
-
-
-def _truncated_disk(key: Any, shape: Shape, dtype: DType) -> Any:
-    """Normally distributed complex numbers, of which those with a modulus below 2 are kept."""
-    by_radius, by_angle = random.split(key)
-    u: Any = random.uniform(by_radius, shape, dtypes.real_dtype(dtype))
-    inside = (1 - jnp.exp(jnp.asarray(-4, dtype))) * u.astype(dtype)
-    return jnp.sqrt(-jnp.log(1 - inside)) * _directions(by_angle, shape, dtype)
-
-
-def _directions(key: Any, shape: Shape, dtype: DType) -> Any:
-    turns: Any = random.uniform(key, shape, dtypes.real_dtype(dtype))
-    return jnp.exp(1j * (2 * np.pi * turns.astype(dtype)))
 
 
 def _scaled(scale: float, mode: str, distribution: str, source: str) -> Callable[[F], F]:
@@ -460,7 +417,7 @@ def orthogonal(
         rows, columns = sizes[:axis] + sizes[axis + 1 :], sizes[axis]
         matrix: Any = random.orthogonal(key, math.prod(rows), (), asked, columns)
         weights = jnp.moveaxis(matrix.reshape((*rows, columns)), -1, axis)
-        return _product(jnp.asarray(scale, asked), weights)
+        return product(jnp.asarray(scale, asked), weights)
 
     return init
 

@@ -11,14 +11,12 @@ keeps, in order,
 
 Whatever looks at a value in a way that cannot be written down (as an index, as the count of a loop,
 in a text, as an element of an array) asks for the value itself: then the answer is "it is 7", which
-holds for numbers that are 7 again.  So nothing can be forgotten, and at worst the result is of
-little use.  One thing is not asked: numbers are kept in dictionaries and sets, where two are told
-apart by their hashes, and literals are told apart by being other objects.  So which of the numbers
-that were hashed, or are literals, are equal is an answer too, and which of them are equal to the
-plain ones of the program.
+holds for numbers that are 7 again, so nothing can be forgotten.  One thing is not asked: numbers
+are kept in dictionaries and sets, where two are told apart by their hashes, and literals are told
+apart by being other objects.  So which of the numbers that were hashed, or are literals, are equal
+is an answer too, and which of them are equal to the plain ones of the program.
 
-Start at :class:`SizeRecording`; :meth:`SizeRecording.replay` writes down, as a function of Python,
-what numbers follow from others and whether the answers are the same.
+Start at :class:`SizeRecording`; its ``replay`` writes down, as a function of Python, what follows.
 """
 
 from __future__ import annotations

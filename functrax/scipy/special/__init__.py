@@ -48,9 +48,8 @@ from functrax.scipy.special.gammas import (
 )
 from functrax.scipy.special.harmonics import bessel_jn as bessel_jn, sph_harm_y as sph_harm_y
 from functrax.scipy.special.integrals import owens_t as owens_t, sici as sici, spence as spence
+from functrax.scipy.special.power_transformations import boxcox as boxcox, boxcox1p as boxcox1p
 from functrax.scipy.special.probabilities import (
-    boxcox as boxcox,
-    boxcox1p as boxcox1p,
     entr as entr,
     erf as erf,
     erfc as erfc,

@@ -21,7 +21,7 @@ from functrax.transforms.user_rules.custom_jvp import custom_jvp
 from functrax.typing import ArrayLike
 
 __all__ = [
-    "boxcox", "boxcox1p", "entr", "erf", "erfc", "erfinv", "expit", "i0", "i0e", "i1", "i1e",
+    "entr", "erf", "erfc", "erfinv", "expit", "i0", "i0e", "i1", "i1e",
     "kl_div", "log_ndtr", "logit", "ndtr", "ndtri", "rel_entr", "xlog1py", "xlogy",
 ]  # fmt: skip
 
@@ -296,58 +296,6 @@ def kl_div(p: ArrayLike, q: ArrayLike) -> Array:
     """
     x, y = reals("kl_div", p, q)
     return rel_entr(x, y) - x + y
-
-
-def boxcox(x: ArrayLike, lmbda: ArrayLike) -> Array:
-    """The transformation of Box and Cox, ``(x ** lmbda - 1) / lmbda``, or ``log(x)`` for 0.
-
-    Args:
-      x: positive numbers; NaN below 0.
-      lmbda: the exponents.
-
-    Returns:
-      Floats of the shape to which the arguments broadcast.
-
-    Raises:
-      DTypeError: for lists, and what is not a number.
-      ShapeError: for shapes that do not broadcast.
-
-    >>> import functrax.numpy as jnp
-    >>> from functrax.scipy.special import boxcox
-    >>> boxcox(4.0, jnp.array([0.0, 0.5])).round(4)
-    Array([1.3863, 2.    ], dtype=float32)
-    """
-    v, power = floats("boxcox", x, lmbda)
-    return _boxcox(jnp.log(v), power)
-
-
-def boxcox1p(x: ArrayLike, lmbda: ArrayLike) -> Array:
-    """:func:`boxcox` of ``1 + x``, precise for small ``x``.
-
-    Args:
-      x: numbers above -1; NaN below.
-      lmbda: the exponents.
-
-    Returns:
-      Floats of the shape to which the arguments broadcast.
-
-    Raises:
-      DTypeError: for lists, and what is not a number.
-      ShapeError: for shapes that do not broadcast.
-
-    >>> import functrax.numpy as jnp
-    >>> from functrax.scipy.special import boxcox1p
-    >>> boxcox1p(3.0, jnp.array([0.0, 0.5])).round(4)
-    Array([1.3863, 2.    ], dtype=float32)
-    """
-    v, power = floats("boxcox1p", x, lmbda)
-    return _boxcox(jnp.log1p(v), power)
-
-
-def _boxcox(log: Value, power: Value) -> Value:
-    some = power != 0
-    safe = jnp.where(some, power, 1)
-    return jnp.where(some, jnp.expm1(safe * log) / safe, log)
 
 
 def ndtr(x: ArrayLike) -> Array:

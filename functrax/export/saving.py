@@ -17,16 +17,15 @@ from functrax.core.arrays.operators import Array, Handle
 from functrax.core.boundaries.tracebacks import as_boundary
 from functrax.core.errors.typed import ArgumentError, FileFormatError, PyTreeError
 from functrax.core.pytree.operations import (
-    KeyPath,
-    tree_flatten,
     tree_flatten_with_path,
     tree_unflatten,
 )
 from functrax.core.tracing.inputs import as_value, concrete
 from functrax.export.archive import damaged, is_archive, read_file, write_file
 from functrax.export.exported import Exported, deserialize, export
+from functrax.export.paths import name_of, names_of, paired
 from functrax.export.tensors import holds_tensors, read_tensors, write_tensors
-from functrax.export.trees import tree_from_json, tree_to_json
+from functrax.export.trees import is_sequence, tree_from_json, tree_to_json
 from functrax.random.implementations import IMPLEMENTATIONS
 from functrax.random.key_array import KeyArray, keys_of
 from functrax.transforms.staging.jit import jit
@@ -129,11 +128,10 @@ def save_tree(path: str | os.PathLike[str], tree: Any) -> None:
     {'steps': 7, 'w': Array([[1., 1.],
            [1., 1.]], dtype=float32)}
     """
-    paths, structure = tree_flatten_with_path(tree, _no_leaf)
+    leaves, structure = tree_flatten_with_path(tree, _no_leaf)
     arrays: dict[str, np.ndarray[Any, Any]] = {}
     about: dict[str, str] = {}
-    for way, leaf in paths:
-        name = _unused(_name(way), arrays)
+    for name, (_, leaf) in zip(names_of([way for way, _ in leaves]), leaves, strict=True):
         arrays[name] = _array(name, leaf, about)
     told = {"tree": tree_to_json(structure), "leaves": list(arrays), "about": about}
     write_file(path, write_tensors(arrays, {_TREE: json.dumps(told, ensure_ascii=False)}))
@@ -147,19 +145,6 @@ def _short(x: Any) -> str:
 def _no_leaf(x: Any) -> bool:
     """What makes arrays of typed keys leaves, as users see them."""
     return False
-
-
-def _name(path: KeyPath) -> str:
-    parts = (getattr(key, "key", getattr(key, "idx", getattr(key, "name", key))) for key in path)
-    return ".".join(map(str, parts)) or "value"
-
-
-def _unused(name: str, taken: dict[str, Any]) -> str:
-    found, number = name, 1
-    while found in taken or found == "__metadata__":
-        number += 1
-        found = f"{name} ({number})"
-    return found
 
 
 def _array(name: str, leaf: Any, about: dict[str, str]) -> np.ndarray[Any, Any]:
@@ -192,15 +177,19 @@ def load_tree(path: str | os.PathLike[str], like: Any = None) -> Any:
 
     Args:
       path: of the file.  It may come from anybody: no code of its is run.
-      like: a pytree of the structure that is wanted, of leaves of any kind, for containers that
-        are not registered for files; the structure that was kept if omitted.
+      like: a pytree of the structure that is wanted, for containers that are not registered for
+        files, or a file of another library; the structure that was kept if omitted.  Each leaf is
+        the array of its path, ``layers.0.w``, whatever the containers; a plain list or tuple of
+        leaves, here or in the file, has no names, and goes by position.  Leaves may be anything;
+        where one has a shape and a dtype, as arrays and :class:`functrax.ShapeDtypeStruct` have,
+        the array has the same shape and a dtype of the same kind.
 
     Returns:
       The tree; of a file without structure a dict from names to arrays.
 
     Raises:
       FileFormatError: if the file is damaged, or no file of safetensors.
-      PyTreeError: if ``like`` has another number of leaves.
+      PyTreeError: if ``like`` has leaves of other paths, shapes or kinds of dtypes than the file.
       OSError: if it cannot be read.
 
     >>> import functrax, os, tempfile
@@ -217,21 +206,43 @@ def load_tree(path: str | os.PathLike[str], like: Any = None) -> Any:
             fix="functrax.load(path)",
         )
     arrays, metadata = read_tensors(data)
-    if _TREE not in metadata:
-        told: dict[str, Any] = {"leaves": list(arrays), "about": {}}
-        structure = tree_flatten(arrays if like is None else like, _no_leaf)[1]
-    else:
-        told = _told(metadata[_TREE], arrays)
-        given = None if like is None else tree_flatten(like, _no_leaf)[1]
-        structure = tree_from_json(told["tree"]) if given is None else given
-    leaves = [_leaf(arrays[name], told["about"].get(name)) for name in told["leaves"]]
-    if structure.num_leaves != len(leaves):
+    told = _told(metadata[_TREE], arrays) if _TREE in metadata else None
+    names: list[str] = list(arrays) if told is None else told["leaves"]
+    about = {} if told is None else told["about"]
+    values = [_leaf(arrays[name], about.get(name)) for name in names]
+    if like is not None:
+        return _as_in(like, names, values, None if told is None else told["tree"])
+    if told is None:
+        return dict(zip(names, values, strict=True))
+    structure = tree_from_json(told["tree"])
+    if structure.num_leaves != len(values):
+        raise damaged(f"{len(values)} arrays, where its structure has {structure.num_leaves}")
+    return tree_unflatten(structure, values)
+
+
+def _as_in(like: Any, names: list[str], values: list[Any], kept: Any) -> Any:
+    """The values of a file in the structure of a tree.
+
+    Args:
+      like: the tree.
+      names: of the values.
+      values: what the file holds.
+      kept: the structure that the file has, as JSON; None if it has none.
+    """
+    leaves, structure = tree_flatten_with_path(like, _no_leaf)
+    wanted = names_of([way for way, _ in leaves])
+    twice = [name for name, (way, _) in zip(wanted, leaves, strict=True) if name != name_of(way)]
+    if twice and tree_to_json(structure) != kept:
         raise PyTreeError(
-            "load_tree: the file has another number of leaves than the structure",
-            got=f"{len(leaves)} in the file, {structure.num_leaves} in {structure}",
-            fix="like= of the structure that was saved",
+            "load_tree: two leaves of like have one path, which does not say which is which",
+            got=twice[0],
+            fix="like= of the very structure that was saved",
         )
-    return tree_unflatten(structure, leaves)
+    depths = {len(way) for way, _ in leaves}
+    plain = depths == {0} or (type(like) in (list, tuple) and depths <= {1})
+    by_position = plain or is_sequence(kept)
+    found = paired(names, values, wanted, [leaf for _, leaf in leaves], by_position)
+    return tree_unflatten(structure, found)
 
 
 def _told(text: str, arrays: dict[str, Any]) -> dict[str, Any]:

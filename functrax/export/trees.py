@@ -200,6 +200,14 @@ def tree_from_json(found: Any) -> PyTreeDef:
     return tree_flatten(_built(found, 0))[1] if found != 0 else LEAF_DEF
 
 
+def is_sequence(found: Any) -> bool:
+    """Whether JSON is the structure of a leaf alone, or of a list or tuple of leaves."""
+    if isinstance(found, dict) and len(found) == 1:
+        ((kind, parts),) = found.items()
+        return kind in ("list", "tuple") and isinstance(parts, list) and not any(parts)
+    return type(found) is int
+
+
 @record(eq=False)
 class _Place:
     """A leaf of a tree that is built for its structure alone."""

@@ -125,3 +125,86 @@ def test_the_path_of_a_missing_file_is_told(tmp_path: Path) -> None:
     for load in (functrax.load, functrax.load_tree):
         with pytest.raises(FileNotFoundError, match="no such tree"):
             load(tmp_path / "no such tree")
+
+
+def test_like_pairs_leaves_by_their_paths(tmp_path: Path) -> None:
+    path = tmp_path / "f"
+    State = collections.namedtuple("State", "weight a_bias")
+    functrax.save_tree(path, {"a_bias": jnp.ones(2), "weight": jnp.zeros((2, 2)), "n": {"s": 3}})
+    read = functrax.load_tree(path, like={"n": {"s": 0}, "weight": 0, "a_bias": 0})
+    assert (read["a_bias"].shape, read["weight"].shape, read["n"]["s"]) == ((2,), (2, 2), 3)
+    with pytest.raises(errors.PyTreeError, match="different paths") as caught:
+        functrax.load_tree(path, like={"a_bias": 0, "w": 0, "n": {"s": 0}})
+    assert caught.value.got == "the file has no w; like has no weight"
+    with pytest.raises(errors.PyTreeError, match="different paths") as caught:
+        functrax.load_tree(path, like={"a_bias": 0, "weight": 0})
+    assert caught.value.got == "like has no n.s"
+    functrax.save_tree(path, {"a_bias": jnp.ones(2), "weight": jnp.zeros((2, 2))})
+    other = functrax.load_tree(path, like=State(weight=0, a_bias=0))
+    assert (type(other), other.weight.shape, other.a_bias.shape) == (State, (2, 2), (2,))
+
+
+def test_like_pairs_files_of_others_by_their_names(tmp_path: Path) -> None:
+    arrays = {"net.0.weight": np.ones((2, 3)), "net.0.bias": np.ones(2), "scale": np.ones(())}
+    (tmp_path / "f").write_bytes(write_tensors(arrays))
+    named = functrax.load_tree(tmp_path / "f")
+    assert {name: x.shape for name, x in named.items()} == {n: x.shape for n, x in arrays.items()}
+    like = {"net": [{"bias": 0, "weight": 0}], "scale": 0}
+    read = functrax.load_tree(tmp_path / "f", like=like)
+    assert read["net"][0]["weight"].shape == (2, 3) and read["net"][0]["bias"].shape == (2,)
+    assert [x.shape for x in functrax.load_tree(tmp_path / "f", like=[0, 0, 0])] == [
+        (2, 3), (2,), ()
+    ]  # fmt: skip
+
+
+def test_a_list_of_leaves_has_no_names_and_goes_by_position(tmp_path: Path) -> None:
+    tree = {"b": (jnp.ones(2), 1.5), "a": [jnp.zeros(3)]}
+    functrax.save_tree(tmp_path / "f", functrax.tree.leaves(tree))
+    read = functrax.load_tree(tmp_path / "f", like=tree)
+    functrax.tree.map(_same, read, tree)
+    with pytest.raises(errors.PyTreeError, match="another type") as caught:
+        functrax.load_tree(tmp_path / "f", like={**tree, "a": [jnp.zeros(2)]})
+    assert caught.value.got == "a.0: float32[3] in the file, float32[2] in like"
+
+
+@pytest.mark.parametrize(
+    ("leaf", "fits"),
+    [
+        (jnp.zeros(2, "float16"), True),
+        (np.zeros(2), True),
+        (functrax.ShapeDtypeStruct((2,), "bfloat16"), True),
+        ("anything", True),
+        (jnp.zeros(2, int), False),
+        (functrax.ShapeDtypeStruct((2,), "complex64"), False),
+        (functrax.ShapeDtypeStruct((2, 1), "float32"), False),
+        (random.split(random.key(0)), False),
+    ],
+)
+def test_like_says_shapes_and_kinds_of_dtypes(tmp_path: Path, leaf: Any, fits: bool) -> None:
+    functrax.save_tree(tmp_path / "f", {"x": jnp.ones(2)})
+    if fits:
+        assert functrax.load_tree(tmp_path / "f", like={"x": leaf})["x"].dtype == jnp.float32
+        return
+    with pytest.raises(errors.PyTreeError, match="another type") as caught:
+        functrax.load_tree(tmp_path / "f", like={"x": leaf})
+    assert caught.value.got.startswith("x: float32[2] in the file, ")
+
+
+def test_like_knows_typed_keys_and_numbers(tmp_path: Path) -> None:
+    tree = {"key": random.split(random.key(3)), "steps": 7}
+    functrax.save_tree(tmp_path / "f", tree)
+    functrax.tree.map(_same, functrax.load_tree(tmp_path / "f", like=tree), tree)
+    assert functrax.load_tree(tmp_path / "f", like={**tree, "steps": jnp.int32(0)})["steps"] == 7
+    with pytest.raises(errors.PyTreeError, match="another type"):
+        functrax.load_tree(tmp_path / "f", like={**tree, "steps": jnp.float32(0)})
+    with pytest.raises(errors.PyTreeError, match="another type"):
+        functrax.load_tree(tmp_path / "f", like={**tree, "key": random.key(3)})
+
+
+def test_two_leaves_of_one_path_need_the_structure_that_was_saved(tmp_path: Path) -> None:
+    tree = collections.OrderedDict({"a": {"b": jnp.ones(2)}, "a.b": jnp.zeros(2)})
+    functrax.save_tree(tmp_path / "f", tree)
+    functrax.tree.map(_same, functrax.load_tree(tmp_path / "f", like=tree), tree)
+    turned = collections.OrderedDict({"a.b": 0, "a": {"b": 0}})
+    with pytest.raises(errors.PyTreeError, match="one path"):
+        functrax.load_tree(tmp_path / "f", like=turned)

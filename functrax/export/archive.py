@@ -17,6 +17,7 @@ import zipfile
 from collections.abc import Mapping
 from typing import Any, Final
 
+from functrax.core.boundaries.tracebacks import deliberate
 from functrax.core.errors.typed import FileFormatError
 
 MANIFEST: Final = "manifest.json"
@@ -117,8 +118,18 @@ def write_file(path: str | os.PathLike[str], data: bytes) -> None:
     Args:
       path: of the file; its folder must be there.
       data: its bytes.
+
+    Raises:
+      OSError: with the path, if it cannot be written.
     """
-    target = os.path.realpath(os.fspath(path))
+    try:
+        _write_beside(os.path.realpath(os.fspath(path)), data)
+    except OSError as error:  # of a temporary file, which nobody asked for
+        told = OSError(error.errno, error.strerror, os.fspath(path))
+        raise deliberate(told) from None
+
+
+def _write_beside(target: str, data: bytes) -> None:
     name = f"{target}.{secrets.token_hex(8)}"
     handle = os.open(name, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666)
     try:

@@ -325,7 +325,8 @@ def export(
     >>> export.deserialize(exported.serialize()).call(jnp.zeros(2))
     Array([0., 0.], dtype=float32)
     """
-    if getattr(fun_jit, "__module__", "").startswith("functrax.") and callable(fun_jit):
+    module = getattr(fun_jit, "__module__", None) or ""  # Python allows None
+    if module.startswith("functrax.") and callable(fun_jit):
         fun_jit = jit(fun_jit)  # jax.numpy's functions are jitted
     if not hasattr(fun_jit, "trace"):
         raise ArgumentError(

@@ -147,6 +147,28 @@ def test_a_container_of_the_users_that_is_registered_where_it_is_read(tmp_path: 
     assert other["p"][1] == 3
 
 
+def test_a_function_without_a_module(tmp_path: Path) -> None:
+    def double(x: Any) -> Any:
+        return 2 * x
+
+    double.__module__ = None  # as `exec` and some libraries leave it
+    functrax.save(tmp_path / "f", double, 1.0)
+    assert functrax.load(tmp_path / "f")(3.0) == 6
+    with pytest.raises(errors.ArgumentError, match="must be the result of `jit`"):
+        export.export(double)
+
+
+def test_a_missing_folder_is_told_by_the_path_that_was_given(tmp_path: Path) -> None:
+    path = tmp_path / "none" / "f"
+    for write in (lambda: functrax.save(path, jnp.sin, 1.0), lambda: functrax.save_tree(path, 1)):
+        with pytest.raises(FileNotFoundError) as caught:
+            write()
+        assert caught.value.filename == str(path) and str(path) + "'" in str(caught.value)
+    with pytest.raises(IsADirectoryError) as caught:
+        functrax.save_tree(tmp_path, 1)
+    assert caught.value.filename == str(tmp_path) and not list(tmp_path.iterdir())
+
+
 def test_saving_is_whole_or_not_at_all(tmp_path: Path) -> None:
     path = tmp_path / "f"
     functrax.save(path, lambda x: x + 1, 1.0)

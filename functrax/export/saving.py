@@ -111,8 +111,11 @@ def save_tree(path: str | os.PathLike[str], tree: Any) -> None:
 
     Args:
       path: of the file, which is written whole or not at all.
-      tree: arrays, typed keys and Python numbers in dicts, lists, tuples, and containers that are
-        registered for files.  The arrays are called by their paths: ``layers.0.w``.
+      tree: arrays, typed keys and Python numbers in dicts, lists, tuples, named tuples, and
+        containers that are registered for files.  The arrays are called by their paths:
+        ``layers.0.w``.  Of named tuples that are not registered, as the states of optimizers are,
+        the name and the fields are kept: they are read as named tuples of those, and by
+        ``load_tree(path, like=tree)`` as what they were.
 
     Returns:
       None.
@@ -133,7 +136,7 @@ def save_tree(path: str | os.PathLike[str], tree: Any) -> None:
     about: dict[str, str] = {}
     for name, (_, leaf) in zip(names_of([way for way, _ in leaves]), leaves, strict=True):
         arrays[name] = _array(name, leaf, about)
-    told = {"tree": tree_to_json(structure), "leaves": list(arrays), "about": about}
+    told = {"tree": tree_to_json(structure, by_fields=True), "leaves": list(arrays), "about": about}
     write_file(path, write_tensors(arrays, {_TREE: json.dumps(told, ensure_ascii=False)}))
 
 
@@ -185,7 +188,9 @@ def load_tree(path: str | os.PathLike[str], like: Any = None) -> Any:
         the array has the same shape and a dtype of the same kind.
 
     Returns:
-      The tree; of a file without structure a dict from names to arrays.
+      The tree; of a file without structure a dict from names to arrays.  For a named tuple that
+      is not registered for files a new class is made of its name and its fields; ``like`` gives
+      the one that was saved.
 
     Raises:
       FileFormatError: if the file is damaged, or no file of safetensors.
@@ -232,7 +237,7 @@ def _as_in(like: Any, names: list[str], values: list[Any], kept: Any) -> Any:
     leaves, structure = tree_flatten_with_path(like, _no_leaf)
     wanted = names_of([way for way, _ in leaves])
     twice = [name for name, (way, _) in zip(wanted, leaves, strict=True) if name != name_of(way)]
-    if twice and tree_to_json(structure) != kept:
+    if twice and tree_to_json(structure, by_fields=True) != kept:
         raise PyTreeError(
             "load_tree: two leaves of like have one path, which does not say which is which",
             got=twice[0],

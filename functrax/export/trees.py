@@ -7,7 +7,8 @@ A leaf is ``0``, None is ``null``; a container is an object with one member, whi
 Keys of dicts may be texts, numbers, bools, None, or tuples of these.  Types of the user's own have
 no structure that a file could hold: their ``name`` and auxiliary data are written as
 :func:`register_pytree_node_serialization` says, and who reads the file has to have registered the
-same.
+same.  Named tuples that nobody registered are kept in trees of arrays as their names and fields,
+``{"namedtuple": ["State", [["mean", 0], ["count", 0]]]}``; their classes are not looked for.
 
 Start at :func:`tree_to_json` and :func:`tree_from_json`.
 """
@@ -15,7 +16,8 @@ Start at :func:`tree_to_json` and :func:`tree_from_json`.
 from __future__ import annotations
 
 import base64
-from collections import OrderedDict
+import functools
+from collections import OrderedDict, namedtuple
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -157,14 +159,18 @@ def register_namedtuple_serialization(nodetype: type[T], *, serialized_name: str
 # ---- structures ---------------------------------------------------------------------------------
 
 
-def tree_to_json(tree: PyTreeDef) -> Any:
+def tree_to_json(tree: PyTreeDef, by_fields: bool = False) -> Any:
     """A structure as data that JSON has.
+
+    Args:
+      tree: the structure.
+      by_fields: whether named tuples that are not registered are kept as their fields.
 
     Raises:
       PyTreeError: if it has a node of a type, or a key, that files do not have.
     """
     kind, data = tree._kind, tree._data
-    children = [tree_to_json(child) for child in tree._children]
+    children = [tree_to_json(child, by_fields) for child in tree._children]
     if kind == pn.LEAF:
         return 0
     if kind == pn.NONE:
@@ -179,16 +185,42 @@ def tree_to_json(tree: PyTreeDef) -> Any:
     if pn.is_handle(node_type):
         return {"keys": [_handle_tag(node_type), *children]}
     found = _by_type.get(node_type)
+    if found is None and by_fields and kind == pn.NAMEDTUPLE:
+        fields: Any = getattr(node_type, "_fields", ())
+        if _named_tuple(node_type.__name__, tuple(fields)) is not None:
+            pairs = [list(pair) for pair in zip(fields, children, strict=True)]
+            return {"namedtuple": [node_type.__name__, pairs]}
     if found is None:
-        raise PyTreeError(
-            "a pytree is written to a file, and a type in it is not registered for that. Please "
-            "use export.register_pytree_node_serialization or "
-            "export.register_namedtuple_serialization",
-            got=f"{node_type.__module__}.{node_type.__qualname__}",
-            fix="register it, or use dicts, tuples and lists",
-        )
+        raise _unregistered(node_type, kind)
     text = base64.b64encode(bytes(found.serialize(data))).decode()
     return {"node": [found.name, text, *children]}
+
+
+def _unregistered(node_type: type, kind: int) -> PyTreeError:
+    register = "pytree_node" if kind == pn.CUSTOM else "namedtuple"
+    return PyTreeError(
+        "a pytree is written to a file, and a type in it is not registered for that. Please "
+        "use export.register_pytree_node_serialization or "
+        "export.register_namedtuple_serialization",
+        got=f"{node_type.__module__}.{node_type.__qualname__}",
+        fix=f"export.register_{register}_serialization({node_type.__name__}, "
+        f'serialized_name="{node_type.__name__}"{", ..." if kind == pn.CUSTOM else ""}), here and '
+        "where the file is read; or dicts, tuples and lists: save_tree(path, tree_leaves(tree)), "
+        "which load_tree(path, like=tree) reads",
+    )
+
+
+@functools.lru_cache(maxsize=256)
+def _named_tuple(name: str, fields: tuple[str, ...]) -> Any:
+    """A class that stands for a named tuple of a file; None if there is none of such names.
+
+    It is the same for the same names, so that two files give trees of one structure.
+    """
+    try:
+        made: Any = namedtuple(name, fields, rename=True, module=__name__)  # type: ignore[misc]
+    except (ValueError, SyntaxError):
+        return None
+    return made if made._fields == fields else None
 
 
 def tree_from_json(found: Any) -> PyTreeDef:
@@ -235,11 +267,25 @@ def _built(found: Any, depth: int) -> Any:
         if len(made) != len(pairs):
             raise _damaged(found)
         return made
+    if kind == "namedtuple" and len(parts) == 2:
+        return _of_fields(parts, depth)
     if kind == "keys" and len(parts) == 2 and parts[1] == 0:
         return _handle_of(parts[0])
     if kind == "node" and len(parts) >= 2 and isinstance(parts[1], str):
         return _node(parts, depth)
     raise _damaged(found)
+
+
+def _of_fields(parts: list[Any], depth: int) -> Any:
+    name, pairs = parts
+    if not isinstance(name, str) or not isinstance(pairs, list):
+        raise _damaged(parts)
+    if not all(isinstance(x, list) and len(x) == 2 and isinstance(x[0], str) for x in pairs):
+        raise _damaged(parts)
+    made = _named_tuple(name, tuple([field for field, _ in pairs]))
+    if made is None:
+        raise _damaged(parts)
+    return made(*[_built(x, depth + 1) for _, x in pairs])
 
 
 def _node(parts: list[Any], depth: int) -> Any:
@@ -249,7 +295,8 @@ def _node(parts: list[Any], depth: int) -> Any:
         raise FileFormatError(
             "a pytree of the file has a node of a type that is not registered here",
             got=repr(name),
-            fix="export.register_pytree_node_serialization, with this serialized_name",
+            fix="export.register_pytree_node_serialization or register_namedtuple_serialization, "
+            "with this serialized_name; of arrays alone load_tree(path, like=tree)",
         )
     try:
         raw = base64.b64decode(text, validate=True)

@@ -21,6 +21,8 @@ from functrax.core.pytree.operations import (
     tree_unflatten,
 )
 from functrax.core.tracing.inputs import as_value, concrete
+from functrax.core.types import dtypes
+from functrax.core.types.promotion import IntegerOverflowError
 from functrax.export.archive import damaged, is_archive, read_file, write_file
 from functrax.export.exported import Exported, deserialize, export
 from functrax.export.paths import name_of, names_of, paired
@@ -188,13 +190,15 @@ def load_tree(path: str | os.PathLike[str], like: Any = None) -> Any:
         the array has the same shape and a dtype of the same kind.
 
     Returns:
-      The tree; of a file without structure a dict from names to arrays.  For a named tuple that
-      is not registered for files a new class is made of its name and its fields; ``like`` gives
-      the one that was saved.
+      The tree; of a file without structure a dict from names to arrays.  Without
+      :func:`functrax.enable_x64` arrays of 64 bits become such of 32, as elsewhere.  For a
+      named tuple that is not registered for files a new class is made of its name and its fields;
+      ``like`` gives the one that was saved.
 
     Raises:
       FileFormatError: if the file is damaged, or no file of safetensors.
       PyTreeError: if ``like`` has leaves of other paths, shapes or kinds of dtypes than the file.
+      IntegerOverflowError: if 32 bits do not hold integers of the file, and x64 is off.
       OSError: if it cannot be read.
 
     >>> import functrax, os, tempfile
@@ -214,7 +218,7 @@ def load_tree(path: str | os.PathLike[str], like: Any = None) -> Any:
     told = _told(metadata[_TREE], arrays) if _TREE in metadata else None
     names: list[str] = list(arrays) if told is None else told["leaves"]
     about = {} if told is None else told["about"]
-    values = [_leaf(arrays[name], about.get(name)) for name in names]
+    values = [_leaf(name, arrays[name], about.get(name)) for name in names]
     if like is not None:
         return _as_in(like, names, values, None if told is None else told["tree"])
     if told is None:
@@ -264,9 +268,9 @@ def _told(text: str, arrays: dict[str, Any]) -> dict[str, Any]:
     return told  # type: ignore[no-any-return]
 
 
-def _leaf(array: np.ndarray[Any, Any], kind: Any) -> Any:
+def _leaf(name: str, array: np.ndarray[Any, Any], kind: Any) -> Any:
     if kind is None or kind == "weak":
-        return from_numpy(array, weak_type=kind == "weak")
+        return from_numpy(_narrow(name, array), weak_type=kind == "weak")
     made = _KINDS.get(kind) if isinstance(kind, str) else None
     if made is not None:
         if array.shape:
@@ -276,3 +280,20 @@ def _leaf(array: np.ndarray[Any, Any], kind: Any) -> Any:
         if implementation.tag == kind and array.shape[-1:] == (implementation.size,):
             return keys_of(implementation)(concrete(as_value(array)))
     raise damaged(f"a leaf of kind {kind!r}")
+
+
+def _narrow(name: str, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """An array with the dtype that arrays have here: of 32 bits in the place of 64 without x64."""
+    dtype = dtypes.canonicalize_dtype(array.dtype)
+    if dtype == array.dtype:
+        return array
+    if dtypes.is_integer(dtype) and array.size:
+        limits = dtypes.iinfo(dtype)
+        low, high = int(array.min()), int(array.max())
+        if low < limits.min or high > limits.max:
+            raise IntegerOverflowError(
+                f"load_tree: integers of the file are too large for {dtype}, and x64 is off",
+                got=f"{name}: {array.dtype} from {low} to {high}",
+                fix="load_tree within `with functrax.enable_x64():`",
+            )
+    return array.astype(dtype)

@@ -208,3 +208,29 @@ def test_two_leaves_of_one_path_need_the_structure_that_was_saved(tmp_path: Path
     turned = collections.OrderedDict({"a.b": 0, "a": {"b": 0}})
     with pytest.raises(errors.PyTreeError, match="one path"):
         functrax.load_tree(tmp_path / "f", like=turned)
+
+
+@pytest.mark.parametrize(
+    ("wide", "narrow"),
+    [
+        *(("float64", "float32"), ("int64", "int32"), ("uint64", "uint32")),
+        ("complex128", "complex64"),
+    ],
+)
+def test_arrays_are_narrow_where_x64_is_off(tmp_path: Path, wide: str, narrow: str) -> None:
+    array = np.arange(3).astype(wide)
+    functrax.save_tree(tmp_path / "f", [array, array[:0]])
+    for x, y in zip(functrax.load_tree(tmp_path / "f"), (array, array[:0]), strict=True):
+        assert x.dtype == narrow
+        np.testing.assert_array_equal(x, y)
+    with functrax.enable_x64():
+        assert functrax.load_tree(tmp_path / "f")[0].dtype == wide
+
+
+def test_integers_that_32_bits_do_not_hold_are_not_wrapped(tmp_path: Path) -> None:
+    functrax.save_tree(tmp_path / "f", {"n": np.array([1, 2**40])})
+    with pytest.raises(OverflowError, match="x64 is off") as caught:
+        functrax.load_tree(tmp_path / "f")
+    assert "n: int64 from 1 to 1099511627776" in str(caught.value)
+    with functrax.enable_x64():
+        assert int(functrax.load_tree(tmp_path / "f")["n"][1]) == 2**40

@@ -14,10 +14,11 @@ import numpy as np
 
 from functrax.backends.sharding.drawing import visualize_sharding as visualize_sharding
 from functrax.backends.sharding.placed import sharding_of
+from functrax.core.boundaries.tracebacks import as_boundary
 from functrax.core.errors.typed import ArgumentError, FormatError
 from functrax.core.lazy import listing as _listing
 from functrax.core.pytree.operations import tree_leaves
-from functrax.core.tracing.inputs import as_value
+from functrax.core.tracing.inputs import as_value, is_valid_argument
 from functrax.transforms.operations.callbacks import debug_callback
 
 __all__ = [
@@ -47,6 +48,7 @@ class OrderedDebugEffect:
         return "OrderedDebug"
 
 
+@as_boundary
 def print(fmt: str | None = None, *args: Any, ordered: bool = False, **kwargs: Any) -> Any:
     """Print values when the program runs, also inside ``jit``, ``vmap`` and ``grad``.
 
@@ -63,7 +65,8 @@ def print(fmt: str | None = None, *args: Any, ordered: bool = False, **kwargs: A
       None; without a format string, a function that takes one.
 
     Raises:
-      FormatError: if the format string and the values do not go together.
+      FormatError: if the format string and the values do not go together, as ``{:.2f}`` and an
+        array of several elements do not.
 
     >>> import functrax
     >>> @functrax.jit
@@ -129,6 +132,7 @@ def _with_options(name: str, function: Any, args: Any, kwargs: Any, ordered: boo
     return functools.partial(function, ordered=ordered)
 
 
+@as_boundary
 def log(fmt: str, *args: Any, ordered: bool = False, **kwargs: Any) -> None:
     """As :func:`print`, but to the logger ``functrax.debug``, at the level ``INFO``.
 
@@ -203,6 +207,7 @@ def _check_format(
     needed = max([p + 1 for p in positions], default=fields.count(""))
     unused = sorted(set(kwargs) - used)
     if not (missing or needed > len(args) or unused or len(args) > needed):
+        _check_specs(fmt, args, kwargs, name)
         return
     what = f"debug.{name}: the format string and the values do not go together"
     fix = f'a field for each value: debug.{name}("x = {{x}}", x=x)'
@@ -214,6 +219,36 @@ def _check_format(
     raise FormatError(
         what, got=f"{fmt!r} with {len(args)} positional values and {sorted(kwargs)}", fix=fix
     )
+
+
+def _check_specs(fmt: str, args: tuple[Any, ...], kwargs: dict[str, Any], name: str) -> None:
+    """Refuse what a value cannot be formatted by, where the user writes it.
+
+    Looked at are fields that name a value as a whole, and say how it looks by themselves.
+    """
+    position = 0
+    for _, field, spec, conversion in string.Formatter().parse(fmt):
+        if field is None:
+            continue
+        key = field or str(position)
+        position += not field
+        if not spec or conversion or "{" in spec or "." in field or "[" in field:
+            continue
+        value = args[int(key)] if key.isdigit() else kwargs[key]
+        if not is_valid_argument(value):
+            continue
+        aval = as_value(value, f"a value of debug.{name}").aval
+        try:
+            format(np.zeros(aval.shape and (0,), aval.dtype)[()], spec)
+        except (TypeError, ValueError) as error:
+            shown = f"{{{field}:{spec}}}"
+            raise FormatError(
+                f"debug.{name}: a field of the format string is not for its value",
+                got=f"{shown} of {fmt!r} with {aval.str_short()}: {error}",
+                fix="{} for arrays, whose digits np.printoptions(precision=2) around the call says"
+                if aval.shape
+                else f"a format that {aval.dtype.name} has",
+            ) from None
 
 
 def breakpoint(

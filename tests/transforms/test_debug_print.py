@@ -55,3 +55,45 @@ def test_numpys_print_options_count_where_it_is_called(capsys: pytest.CaptureFix
     f(jnp.array([1.2345, 2.3456, 1e-9]))
     functrax.effects_barrier()
     assert capsys.readouterr().out == "[1.23 2.35 0.  ]\n"
+
+
+@pytest.mark.parametrize(
+    ("fmt", "args", "kwargs", "field"),
+    [
+        ("a {} b {:.2f}", (jnp.ones(2), jnp.ones(2)), {}, "{:.2f} of"),
+        ("{1:.2f} {0:.1f}", (jnp.ones(2), jnp.ones(())), {}, "{0:.1f} of"),
+        ("{x} {y:>9}", (), {"x": 1, "y": np.ones((0, 2))}, "{y:>9} of"),
+        ("{x:d}", (), {"x": 1.5}, "{x:d} of"),
+        ("{x:nonsense}", (), {"x": 1}, "{x:nonsense} of"),
+    ],
+)
+def test_a_format_that_a_value_does_not_have(
+    fmt: str, args: Any, kwargs: Any, field: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def traced(args: Any, kwargs: Any) -> None:
+        functrax.debug.print(fmt, *args, **kwargs)
+
+    for f in (traced, functrax.jit(traced)):
+        with pytest.raises(FormatError, match=r"debug\.print: a field of the format") as caught:
+            f(args, kwargs)
+        assert caught.value.got.startswith(field)
+        assert "test_debug_print.py" in str(caught.value)
+        assert caught.traceback[-1].path.name == "test_debug_print.py"
+    with pytest.raises(FormatError, match=r"debug\.log: a field of the format"):
+        functrax.debug.log(fmt, *args, **kwargs)
+    functrax.effects_barrier()
+    assert capsys.readouterr().out == ""
+
+
+def test_formats_that_values_have(capsys: pytest.CaptureFixture[str]) -> None:
+    def f(x: Any) -> None:
+        functrax.debug.print("{0:.2f} {n:>4} {0:.1e}", x[0], n=jnp.int32(3))
+        functrax.debug.print("{!s:>12} {x[0]:.1f} {x.shape[0]:02d}", x, x=x)
+        functrax.debug.print("{:>6} {name:>4} {:g}", "text", x[1], name="a")
+
+    f(jnp.arange(2.0))
+    functrax.jit(f)(jnp.arange(2.0))
+    functrax.vmap(lambda x: functrax.debug.print("{:.1f}", x))(jnp.arange(2.0))
+    functrax.effects_barrier()
+    once = ["0.00    3 0.0e+00", "     [0. 1.] 0.0 02", "  text    a 1"]
+    assert capsys.readouterr().out.splitlines() == [*once, *once, "0.0", "1.0"]

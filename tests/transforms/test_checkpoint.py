@@ -252,3 +252,12 @@ def test_names_and_concrete() -> None:
         functrax.checkpoint(block, concrete=True)
     with pytest.raises(ArgumentError, match="checkpoint: the first argument is not a function"):
         functrax.checkpoint(3)
+
+
+@pytest.mark.parametrize("policy", ["dots", "", 0, False, ["x"]])
+def test_a_policy_that_is_no_function_is_refused_at_once(policy: Any) -> None:
+    with pytest.raises(ArgumentError, match="checkpoint: the policy is not a function") as caught:
+        functrax.checkpoint(block, policy=policy)
+    assert caught.value.got.startswith(repr(policy))
+    with pytest.raises(ArgumentError, match="the policy is not a function"):
+        functrax.checkpoint(policy=policy)

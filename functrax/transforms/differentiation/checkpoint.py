@@ -175,7 +175,7 @@ def checkpoint(
       A function of the same value and the same derivatives.
 
     Raises:
-      ArgumentError: if ``fun`` is not a function, or for ``concrete``.
+      ArgumentError: if ``fun`` or ``policy`` is not a function, or for ``concrete``.
 
     >>> import functrax, functrax.numpy as jnp
     >>> f = functrax.checkpoint(lambda x: jnp.sin(jnp.sin(x)))
@@ -188,11 +188,18 @@ def checkpoint(
             got="concrete=True",
             fix="static_argnums for the arguments that Python control flow looks at",
         )
+    if policy is not None and not callable(policy):
+        raise ArgumentError(
+            "checkpoint: the policy is not a function",
+            got=f"{policy!r} of type {type(policy).__name__}",
+            fix="policy=functrax.checkpoint_policies.dots_saveable, another of these, or a "
+            "function (primitive, *avals, **params) -> bool",
+        )
 
     def decorate(function: Callable[..., Any]) -> Jitted:
         check_callable("checkpoint", function)
         roles = _Roles(function, static_argnums, None, None, None)
-        params = {"policy": policy or nothing_saveable}
+        params = {"policy": nothing_saveable if policy is None else policy}
         return Jitted(function, roles, call=checkpoint_call, call_params=params)
 
     return decorate if fun is None else decorate(fun)

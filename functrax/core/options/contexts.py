@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from functrax.core.options.config import Override
+from functrax.core.options.option_text import budget
 
 
 def enable_x64(new_val: bool = True) -> Override:
@@ -174,7 +175,9 @@ def memory_budget(new_val: int | str) -> Override:
     ...     functrax.config.memory_budget
     '1MB'
     """
-    return Override("memory_budget", str(new_val))
+    text = str(new_val)
+    budget(text)  # refused here, not where the block begins
+    return Override("memory_budget", text)
 
 
 def backend(new_val: str) -> Override:

@@ -105,12 +105,17 @@ def stages(text: str) -> frozenset[str]:
 
 
 @functools.lru_cache(maxsize=64)
-def byte_count(text: str, option: str = "cache_limit") -> int:
+def byte_count(
+    text: str,
+    option: str = "cache_limit",
+    call: str = 'functrax.config.update("cache_limit", "512MB")',
+) -> int:
     """Of ``"512MB"`` the number of bytes; K, M, G and T count by 1024, the B may be left out.
 
     Args:
       text: a number and a unit.
       option: whose value it is.
+      call: a call that sets it.
 
     Raises:
       ArgumentError: if the text is not a number and a unit.
@@ -125,7 +130,7 @@ def byte_count(text: str, option: str = "cache_limit") -> int:
         raise ArgumentError(
             f"config: {option} is not a number of bytes",
             got=repr(text),
-            fix=f"FUNCTRAX_{option.upper()}=512MB, or 2GB, or 100000",
+            fix=f"{call}, or 2GB, or 100000; in the environment FUNCTRAX_{option.upper()}=512MB",
         )
     return int(number) << (10 * unit)
 
@@ -136,7 +141,8 @@ def budget(text: str) -> int:
     Raises:
       ArgumentError: if there is a text that is not a number and a unit.
     """
-    return byte_count(text, "memory_budget") if text.strip() else 0
+    call = 'functrax.memory_budget("512MB")'
+    return byte_count(text, "memory_budget", call) if text.strip() else 0
 
 
 def _parts(text: str, separator: str) -> list[str]:

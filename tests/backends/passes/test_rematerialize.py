@@ -76,6 +76,9 @@ def test_no_budget_and_an_ample_one_leave_programs_as_they_are() -> None:
             assert functrax.explain(functrax.grad(chain))(weights, x).passes[-1].name == "fuse"
     with pytest.raises(errors.ArgumentError, match="memory_budget is not a number of bytes"):
         functrax.config.update("memory_budget", "little")
+    with pytest.raises(errors.ArgumentError, match="memory_budget is not a number") as caught:
+        functrax.memory_budget("lots")
+    assert caught.value.fix.startswith('functrax.memory_budget("512MB")')
 
 
 def grouped(seed: int) -> Jaxpr:

@@ -8,6 +8,7 @@ Start at :func:`compile_program`.
 
 from __future__ import annotations
 
+import warnings
 import weakref
 from functools import partial
 
@@ -20,6 +21,7 @@ from functrax.backends.compile_log import CompileLog, logged
 from functrax.backends.executables.program import Instruction, RuntimeProgram, Slot
 from functrax.backends.kernels.refusal import Refusal
 from functrax.backends.targets import Target, target
+from functrax.core.errors.source import user_line
 from functrax.core.ir.jaxpr import Eqn, Jaxpr
 from functrax.core.options import option_text
 from functrax.core.options.config import state as options
@@ -60,6 +62,7 @@ def compile_program(jaxpr: Jaxpr, guarded: bool = False) -> CompiledProgram:
         budget = option_text.budget(options.memory_budget)
         if 0 < budget < program.peak:
             stages, assembly, program = _within(budget, stages, assembly, program)
+            _warn_of_more(budget, program.peak, jaxpr.name)
     refused = assembly.codes.refused()
     works = tuple(assembly.works)
     compiled = CompiledProgram(stages, program, works, log, refused, target())
@@ -89,6 +92,21 @@ def _within(
             break
         best = found
     return best
+
+
+def _warn_of_more(budget: int, peak: int, name: str) -> None:
+    """Tell the user, at the line that calls the program, that it needs more than it may."""
+    if peak <= budget:
+        return
+    line = user_line()
+    warnings.warn_explicit(
+        f"memory_budget: the temporaries of {name} take {peak:,} bytes, and the budget is "
+        f"{budget:,}. Computing values again frees no more: what single operations, loops and "
+        "branches need stays; functrax.checkpoint around a loop's body makes that less",
+        RuntimeWarning,
+        __file__ if line is None else line.file,
+        0 if line is None else line.line,
+    )
 
 
 def assembled_parts(

@@ -159,7 +159,8 @@ def memory_budget(new_val: int | str) -> Override:
     """How many bytes the temporaries of a program may take that is compiled within the block.
 
     Values that would wait in memory are computed again, those first that are cheap for their size.
-    A budget that cannot be kept is neared; ``explain(f)(*args).peak_bytes`` says how nearly.
+    A budget that cannot be kept is neared, and a RuntimeWarning says how nearly, as
+    ``explain(f)(*args).peak_bytes`` does.
 
     Args:
       new_val: a number of bytes, or text such as ``"2GB"``.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from functools import partial
 from typing import Any
@@ -63,10 +64,26 @@ def test_a_budget_is_kept_at_the_price_of_operations() -> None:
 
 def test_a_budget_that_is_too_small_is_neared() -> None:
     weights, x = chain_inputs()
-    with functrax.memory_budget("1KB"):
+    with functrax.memory_budget("1KB"), pytest.warns(RuntimeWarning, match="the budget is 1,024"):
         e = functrax.explain(functrax.grad(chain))(weights, x)
         assert "rematerialize" in functrax.check(functrax.grad(chain))(weights[:4], x).passes
     assert 1024 < e.peak_bytes < 6 * x.nbytes
+
+
+def test_what_loops_keep_is_told_once_at_the_call_of_the_program() -> None:
+    def chained(w: Any, x: Any) -> Any:
+        return lax.fori_loop(0, 20, lambda _, c: jnp.tanh(c @ w), x).sum()
+
+    slope = functrax.jit(functrax.grad(chained))
+    arguments = np.ones((16, 16), "f4"), np.ones((32, 16), "f4")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        with functrax.memory_budget("1KB"):
+            slope(*arguments)
+            slope(*arguments)
+    (told,) = caught
+    assert told.category is RuntimeWarning and told.filename == __file__
+    assert "memory_budget: the temporaries of chained take" in str(told.message)
 
 
 def test_no_budget_and_an_ample_one_leave_programs_as_they_are() -> None:
@@ -141,7 +158,8 @@ def test_the_rewrites_can_be_limited() -> None:
         sizes.append(len(rematerialize(program, rewrites, 0).eqns))
         assert rewrites.count == limit
     assert sizes[0] == len(program.eqns) < sizes[1] < sizes[2]
-    with Override("opt_limit", "rematerialize=1"), functrax.memory_budget(1000):
+    small = Override("opt_limit", "rematerialize=1"), functrax.memory_budget(1000)
+    with small[0], small[1], pytest.warns(RuntimeWarning, match="the budget is 1,000"):
         last = functrax.explain(functrax.grad(chain))(*chain_inputs()).passes[-1]
     assert (last.name, last.rewrites) == ("rematerialize", 1)
 

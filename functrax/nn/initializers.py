@@ -26,7 +26,7 @@ from functrax.random.shapes import DType, Shape, checked_shape
 from functrax.typing import ArrayLike, DTypeLike, ShapeLike
 
 Axes: TypeAlias = "int | Sequence[int]"
-F = TypeVar("F", bound="Callable[..., Initializer]")
+_F = TypeVar("_F", bound="Callable[..., Initializer]")
 
 
 @runtime_checkable
@@ -279,10 +279,10 @@ def variance_scaling(
     return init
 
 
-def _scaled(scale: float, mode: str, distribution: str, source: str) -> Callable[[F], F]:
+def _scaled(scale: float, mode: str, distribution: str, source: str) -> Callable[[_F], _F]:
     """What makes of a signature and a summary a maker of :func:`variance_scaling` initializers."""
 
-    def decorate(template: F) -> F:
+    def decorate(template: _F) -> _F:
         name = template.__name__
 
         def make(

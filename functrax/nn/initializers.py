@@ -314,7 +314,7 @@ def _scaled(scale: float, mode: str, distribution: str, source: str) -> Callable
     >>> nn.initializers.{name}()(random.key(0), (2, 3)).shape
     (2, 3)
     """
-        return cast(F, make)
+        return cast(_F, make)
 
     return decorate
 

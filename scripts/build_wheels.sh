@@ -5,7 +5,7 @@
 #   scripts/build_wheels.sh [--reproducible] [--pure] [--no-tests] [PYTHON...]
 #
 # A Python is a version, of which `python3.N` is on PATH or pyenv has one, or the path of one; by
-# default the oldest and the newest version from 3.10 to 3.14 that there is. Wheels get the
+# default the oldest and the newest version from 3.10 to 3.15 that there is. Wheels get the
 # manylinux tag that their symbols allow (auditwheel); the workflow `wheels` builds those for all
 # processors and systems with cibuildwheel, whose configuration is in pyproject.toml. Each wheel is
 # installed in an environment of its own, with what it depends on and nothing else, where
@@ -46,10 +46,10 @@ find_python() {
 
 if [ "${#pythons[@]}" = 0 ]; then
   there=()
-  for version in 3.10 3.11 3.12 3.13 3.14; do
+  for version in 3.10 3.11 3.12 3.13 3.14 3.15; do
     find_python "$version" >/dev/null && there+=("$version")
   done
-  [ "${#there[@]}" -gt 0 ] || { echo "there is no Python from 3.10 to 3.14" >&2 && exit 1; }
+  [ "${#there[@]}" -gt 0 ] || { echo "there is no Python from 3.10 to 3.15" >&2 && exit 1; }
   pythons=("${there[0]}")
   [ "${#there[@]}" = 1 ] || pythons+=("${there[-1]}")
 fi
@@ -65,9 +65,10 @@ environment() { # PYTHON FOLDER PACKAGES...
   "$folder/bin/python" -m pip install "$@"
 }
 
-# One wheel from the sdist, in a folder; what the build says is shown when it fails.
+# One wheel from the sdist, in a folder; what the build says is shown when it fails. Debian's Pythons
+# have no pip.
 wheel() { # PYTHON FOLDER
-  if ! PIP_QUIET=0 "$1" -m pip wheel --verbose --no-deps --no-cache-dir --wheel-dir "$2" "$sdist" >"$scratch/log" 2>&1; then
+  if ! PIP_QUIET=0 "$tools/python" -m pip --python "$1" wheel --verbose --no-deps --no-cache-dir --wheel-dir "$2" "$sdist" >"$scratch/log" 2>&1; then
     cat "$scratch/log" >&2
     return 1
   fi

@@ -7,10 +7,12 @@
 
 root="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 venv="${FUNCTRAX_VENV:-$root/.venv}"
+# The release of Debian that has a Python.
+declare -A debian_of=([3.11]=bookworm [3.13]=trixie [3.14]=forky [3.15]=forky)
 
 find_python() {
   local candidate
-  for candidate in "${PYTHON:-python3}" python3.13 python3.12 python3.11 python3.10; do
+  for candidate in "${PYTHON:-python3}" python3.{15,14,13,12,11,10}; do
     if "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null; then
       echo "$candidate"
       return

@@ -1,14 +1,17 @@
 #!/usr/bin/env bash
-# Runs the default test suite on other Pythons: `scripts/run_tests_on.sh 3.13 3.14`.
+# Runs the default test suite on other Pythons: `scripts/run_tests_on.sh 3.13 3.15`.
 #
 #   scripts/run_tests_on.sh [--thinned] [--no-extension] [--lowest] PYTHON... [-- PYTEST-ARGUMENTS]
+#   scripts/run_tests_on.sh --wheel PYTHON...
 #
-# As root, where debootstrap can be had, Python 3.11, 3.13 and 3.14 run in a small root of Debian's
-# bookworm, trixie and sid, with Debian's own build of Python; what else is asked for, and without
-# root, is `python3.N` on PATH. A root is made once, and kept in FUNCTRAX_ROOTS (by default
+# As root, where debootstrap can be had, Python 3.11, 3.13, 3.14 and 3.15 run in a small root of
+# Debian's bookworm, trixie and forky, with Debian's own build of Python; what else is asked for, and
+# without root, is `python3.N` on PATH. A root is made once, and kept in FUNCTRAX_ROOTS (by default
 # ~/.cache/functrax/roots). Nothing outside of that folder is written: a root has its own copy of
 # the files that git knows, and mounts that end with the run.
 #
+#   --wheel         no suite: builds a wheel, and one without the extension, and tries both
+#                   (scripts/build_wheels.sh)
 #   --thinned       the tests that depend on the interpreter, and every tenth of the others
 #   --no-extension  with FUNCTRAX_NATIVE=0
 #   --lowest        with the lowest versions of what functrax depends on (pyproject.toml)
@@ -17,33 +20,38 @@
 # last lines, and is no failure; a test that fails is.
 set -uo pipefail
 here="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
+source "$here/scripts/environment.sh"
 roots="${FUNCTRAX_ROOTS:-$HOME/.cache/functrax/roots}"
 mirror="${FUNCTRAX_DEBIAN_MIRROR:-http://deb.debian.org/debian}"
 
-declare -A suites=([3.11]=bookworm [3.13]=trixie [3.14]=sid)
-pythons=() arguments=() thinned=0 native=1 lowest=0
+pythons=() arguments=() wheel=0 thinned=0 native=1 lowest=0
 while [ $# -gt 0 ]; do
   case "$1" in
+    --wheel) wheel=1 ;;
     --thinned) thinned=10 ;;
     --no-extension) native=0 ;;
     --lowest) lowest=1 ;;
     --) shift && arguments=("$@") && break ;;
     3.*) pythons+=("$1") ;;
-    *) sed -n '2,6s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2 && exit 2 ;;
+    *) sed -n '2,5s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2 && exit 2 ;;
   esac
   shift
 done
-[ "${#pythons[@]}" -gt 0 ] || pythons=(3.13 3.14)
+[ "${#pythons[@]}" -gt 0 ] || pythons=(3.13 3.15)
 
 # The lowest versions that pyproject.toml declares, as pip takes them.
 lowest_versions() {
   sed -n '/^dependencies/,/\]/p' "$here/pyproject.toml" | grep -oE '[A-Za-z_]+>=[0-9.]+' | sed 's/>=/==/'
 }
 
-# What runs the suite, in a folder that holds the sources; the environment is in $1.
-suite() {
+# What runs the suite, in a folder that holds the sources; the environment is in $2.
+suite() { # PYTHON FOLDER
   local tests=scripts/run_tests.sh
-  echo "export FUNCTRAX_VENV=$1 FUNCTRAX_NATIVE=$native FUNCTRAX_THINNED=$thinned"
+  if [ "$wheel" = 1 ]; then
+    echo "SOURCE_DATE_EPOCH=$(git -C "$here" log -1 --format=%ct) bash scripts/build_wheels.sh --reproducible --pure $1"
+    return
+  fi
+  echo "export PYTHON=$1 FUNCTRAX_VENV=$2 FUNCTRAX_NATIVE=$native FUNCTRAX_THINNED=$thinned"
   echo "source scripts/environment.sh && prepare_environment test || exit 75"
   if [ "$native" = 1 ]; then
     echo "(cd / && \"\$venv/bin/python\" -c 'from functrax import _native') || exit 1"
@@ -60,16 +68,17 @@ suite() {
   fi
 }
 
-# A root of Debian with Python and a compiler; false where it cannot be made.
-make_root() {
-  local suite="$1" root="$2"
+# A root of Debian with a Python and a compiler; false where it cannot be made. The last argument is
+# the script that debootstrap has for all of these suites; it knows newer ones by no name.
+make_root() { # PYTHON ROOT
+  local python="python$1" suite="${debian_of[$1]}" root="$2"
   [ -e "$root/.complete" ] && return
   command -v debootstrap >/dev/null || apt-get install -y -qq debootstrap >/dev/null 2>&1 ||
     { apt-get update -qq && apt-get install -y -qq debootstrap; } >/dev/null 2>&1 || return 1
   rm -rf "$root" && mkdir -p "$roots" || return 1
   echo "making a root of Debian's $suite in $root"
-  debootstrap --variant=minbase --include=python3,python3-venv,python3-dev,g++,ca-certificates \
-    "$suite" "$root" "$mirror" >"$root.log" 2>&1 && touch "$root/.complete"
+  debootstrap --variant=minbase --include="$python,$python-venv,$python-dev,g++,ca-certificates" \
+    "$suite" "$root" "$mirror" sid >"$root.log" 2>&1 && touch "$root/.complete"
 }
 
 # Runs a command in a root, with the files that git knows in /functrax; mounts are the command's own.
@@ -91,17 +100,17 @@ in_root() {
 }
 
 # Whether a Python runs in a root of Debian.
-uses_root() { [ "$(id -u)" = 0 ] && [ -n "${suites[$1]:-}" ] && command -v apt-get >/dev/null; }
+uses_root() { [ "$(id -u)" = 0 ] && [ -n "${debian_of[$1]:-}" ] && command -v apt-get >/dev/null; }
 
 run_on() {
   local python="$1" kind="" name
   [ "$lowest" = 1 ] && kind="-lowest"
-  if uses_root "$python" && make_root "${suites[$python]}" "$roots/${suites[$python]}"; then
-    in_root "$roots/${suites[$python]}" "$(suite "/environment$kind")"
+  if uses_root "$python" && make_root "$python" "$roots/python$python"; then
+    in_root "$roots/python$python" "$(suite "/usr/bin/python$python" "/environment$kind")"
     return
   fi
   name="$(command -v "python$python")" || return 75
-  mkdir -p "$roots" && cd "$here" && PYTHON="$name" bash -c "$(suite "$roots/python$python$kind")"
+  mkdir -p "$roots" && cd "$here" && bash -c "$(suite "$name" "$roots/environment-$python$kind")"
 }
 
 untested=() failed=()

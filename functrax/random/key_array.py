@@ -18,9 +18,10 @@ from functrax.backends.eager.cached_traces import add_wrapper
 from functrax.core.arrays.array import ConcreteArray
 from functrax.core.arrays.operators import Array, Handle
 from functrax.core.boundaries.tracebacks import deliberate, with_boundaries
-from functrax.core.errors.typed import DTypeError, IndexingError
+from functrax.core.errors.typed import DTypeError, IndexingError, ShapeError
 from functrax.core.prims.reindex import reshape
 from functrax.core.pytree.registry import register_handle
+from functrax.core.tracing.trace import Tracer
 from functrax.core.types.dtypes import prng_key, uint32
 from functrax.random.implementations import RBG, THREEFRY, UNSAFE_RBG, Implementation
 from functrax.random.moved_keys import on_words
@@ -146,6 +147,12 @@ class KeyArray(Handle):
         sizes = [operator.index(n) for n in given]
         known = int(np.prod([n for n in sizes if n != -1], dtype=np.int64))
         whole = [self.size // max(known, 1) if n == -1 else n for n in sizes]
+        if int(np.prod(whole, dtype=np.int64)) != self.size:
+            raise ShapeError(
+                "reshape: the number of elements differs",
+                got=f"{self.dtype}{list(self.shape)} ({self.size}) to shape {tuple(sizes)}",
+                fix="a shape with as many elements; one size may be -1",
+            )
         return type(self)(reshape.bind(self.words, shape=(*whole, self.implementation.size)))
 
     def ravel(self) -> KeyArray:  # type: ignore[override]
@@ -252,6 +259,9 @@ class KeyArray(Handle):
     def __repr__(self) -> str:
         if not isinstance(self.words, Array):
             return f"KeyArray({self.words!r})"
+        if isinstance(self.words, Tracer):
+            of_keys = f"{self.dtype}[{','.join(map(str, self.shape))}]"
+            return repr(self.words).replace(self.words.aval.str_short(), of_keys, 1)
         shown = str(self.words) if isinstance(self.words, ConcreteArray) else repr(self.words)
         return f"Array({self.shape}, dtype={self.dtype}) overlaying:\n{shown}"
 

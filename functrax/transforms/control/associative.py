@@ -15,10 +15,12 @@ from functrax.core.errors.typed import ArgumentError, AxisError, PyTreeError, Sh
 from functrax.core.prims.identity import optimization_barrier
 from functrax.core.prims.reindex import reshape, rev
 from functrax.core.prims.slicing import concatenate, slice_
-from functrax.core.pytree.operations import tree_flatten, tree_unflatten
+from functrax.core.pytree.operations import PyTreeDef, tree_flatten, tree_unflatten
 from functrax.core.tracing.inputs import as_value, concrete
 from functrax.core.tracing.primitive import Value
+from functrax.core.types.aval import ShapedArray
 from functrax.transforms.arguments.flat import check_callable, name_of
+from functrax.transforms.arguments.leaf_types import axes_of_words, leaf_types
 
 Combine = Callable[[Sequence[Value], Sequence[Value]], list[Value]]
 #: The prefixes of so many pairs are stored: each element that follows from them reads two, each of
@@ -58,12 +60,13 @@ def associative_scan(
     values = [as_value(x, "an input of associative_scan") for x in leaves]
     if not values:
         raise ArgumentError("associative_scan: elems has no arrays", got=str(tree), fix="an array")
-    axes = [_axis_of(x, axis) for x in values]
+    axes = _axes_of(tree, [x.aval for x in values], axis)
     sizes = {x.aval.shape[a] for x, a in zip(values, axes, strict=True)}
     if len(sizes) > 1:
         raise ShapeError(
             "associative_scan: arrays have different sizes along the axis",
-            got=", ".join(x.aval.str_short() for x in values) + f", axis={axis}",
+            got=", ".join(t.str_short() for t in leaf_types(tree, [x.aval for x in values]))
+            + f", axis={axis}",
             fix="arrays of one size along the axis",
         )
 
@@ -87,15 +90,19 @@ def associative_scan(
     return tree_unflatten(tree, map(concrete, outs))  # type: ignore[no-any-return]
 
 
-def _axis_of(x: Value, axis: int) -> int:
-    ndim: int = x.aval.ndim
-    if not -ndim <= axis < ndim:
-        raise AxisError(
-            "associative_scan: the axis is out of range",
-            got=f"axis={axis} for {x.aval.str_short()}",
-            fix="an axis that every array has",
-        )
-    return axis % ndim
+def _axes_of(tree: PyTreeDef, avals: Sequence[ShapedArray], axis: int) -> list[int]:
+    """The axis of each leaf, from the front."""
+    found = []
+    for i, a in enumerate(axes_of_words(tree, avals, [axis] * len(avals))):
+        ndim = avals[i].ndim
+        if a is None or not -ndim <= a < ndim:
+            raise AxisError(
+                "associative_scan: the axis is out of range",
+                got=f"axis={axis} for {leaf_types(tree, avals)[i].str_short()}",
+                fix="an axis that every array has",
+            )
+        found.append(a % ndim)
+    return found
 
 
 def _prefixes(combine: Combine, elems: list[Value], axes: Sequence[int]) -> list[Value]:

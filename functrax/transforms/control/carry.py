@@ -9,7 +9,7 @@ Start at :class:`LoopBody`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from functrax.core.errors.typed import DTypeError, PyTreeError, ShapeError
 from functrax.core.ir.jaxpr import Jaxpr
@@ -22,6 +22,7 @@ from functrax.core.types import dtypes
 from functrax.core.types.aval import ShapedArray
 from functrax.core.types.promotion import lattice_result_type
 from functrax.transforms.arguments.flat import name_of
+from functrax.transforms.arguments.leaf_types import leaf_types
 
 
 def leaf_paths(tree: Any) -> list[str]:
@@ -102,26 +103,28 @@ class LoopBody:
             self.avals, self._settled = promoted, False
             return values
         return [
-            self._fitted(x, a, path)
-            for x, a, path in zip(values, self.avals, self.paths, strict=True)
+            x if (x.aval.shape, x.aval.dtype) == (a.shape, a.dtype) else self._refused(i, values)
+            for i, (x, a) in enumerate(zip(values, self.avals, strict=True))
         ]
 
-    def _fitted(self, value: Value, aval: ShapedArray, path: str) -> Value:
-        got = value.aval
-        if got.shape != aval.shape:
+    def _refused(self, i: int, values: Sequence[Value]) -> NoReturn:
+        """Raise the error for a carry whose type the body changes, by its place."""
+        was, becomes = (
+            leaf_types(self.tree, avals)[i] for avals in (self.avals, [x.aval for x in values])
+        )
+        got = f"carry{self.paths[i]} was {was.str_short()} and becomes {becomes.str_short()}"
+        if was.shape != becomes.shape:
             raise ShapeError(
                 f"{self.loop}: {self.name} changes the shape of a carry",
-                got=f"carry{path} was {aval.str_short()} and becomes {got.str_short()}",
+                got=got,
                 fix="carries keep their shapes; stack results of each step instead",
             )
-        if got.dtype != aval.dtype:
-            raise DTypeError(
-                f"{self.loop}: {self.name} changes the dtype of a carry",
-                got=f"carry{path} was {aval.str_short()} and becomes {got.str_short()}",
-                fix=f"start from an array of dtype {got.dtype}, or convert the result with "
-                f".astype('{aval.dtype}')",
-            )
-        return value
+        raise DTypeError(
+            f"{self.loop}: {self.name} changes the dtype of a carry",
+            got=got,
+            fix=f"start from an array of dtype {becomes.dtype}, or convert the result with "
+            f".astype('{was.dtype}')",
+        )
 
 
 def _promoted(given: ShapedArray, made: ShapedArray) -> ShapedArray:

@@ -28,6 +28,7 @@ from functrax.core.tracing.trace import EVAL, Tracer, state
 from functrax.core.types import dtypes
 from functrax.core.types.aval import ShapedArray
 from functrax.transforms.arguments.flat import FlatFunction, check_callable, flatten_fixing, name_of
+from functrax.transforms.arguments.leaf_types import leaf_types
 from functrax.transforms.control.cond import cond_p, with_all_consts
 from functrax.typing import ArrayLike
 
@@ -269,10 +270,12 @@ def _differing(
     avals: Sequence[ShapedArray],
 ) -> DTypeError:
     """The error for the first result whose types differ."""
-    dummy, _ = filled(first.out_tree)
+    tree = first.out_tree
+    dummy, _ = filled(tree)
+    shown = zip(leaf_types(tree, types), leaf_types(tree, avals), strict=True)
     path, a, b = next(
         (path, a, b)
-        for (path, _), a, b in zip(tree_flatten_with_path(dummy)[0], types, avals, strict=True)
+        for (path, _), (a, b) in zip(tree_flatten_with_path(dummy)[0], shown, strict=True)
         if (a.shape, a.dtype) != (b.shape, b.dtype)
     )
     return DTypeError(

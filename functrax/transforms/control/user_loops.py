@@ -26,8 +26,8 @@ from functrax.core.prims.convert import convert_element_type
 from functrax.core.prims.reindex import reshape
 from functrax.core.prims.slicing import concatenate, slice_
 from functrax.core.pytree.operations import (
+    PyTreeDef,
     tree_flatten,
-    tree_leaves,
     tree_structure,
     tree_unflatten,
 )
@@ -39,6 +39,7 @@ from functrax.core.types import dtypes
 from functrax.core.types.aval import ShapedArray
 from functrax.core.types.symbolic_sizes import applied, is_symbolic_dim
 from functrax.transforms.arguments.flat import check_callable, name_of
+from functrax.transforms.arguments.leaf_types import axes_of_words, leaf_types
 from functrax.transforms.control.carry import LoopBody, leaf_paths
 from functrax.transforms.control.stepwise import scan_in_python, while_in_python
 from functrax.transforms.control.unroll import run_scan
@@ -85,23 +86,29 @@ def scan(
     (Array(6., dtype=float32), Array([0., 0., 1., 3.], dtype=float32, weak_type=True))
     """
     check_callable("scan", f)
+    leaves, xs_tree = tree_flatten(xs)
     try:
-        stacked = [as_value(x, "an input of scan") for x in tree_leaves(xs)]
+        stacked = [as_value(x, "an input of scan") for x in leaves]
     except ReferenceUseError as error:
         from functrax.transforms.arguments.discharge import scan_over_references
 
         of_values = functools.partial(scan, length=length, reverse=reverse, unroll=unroll)
         return scan_over_references(of_values, f, init, xs, error)
-    steps = _length(stacked, length)
+    steps = _length(stacked, xs_tree, length)
     body = LoopBody("scan", f, init, leaf_paths(init))
-    return _scan(body, xs, stacked, steps, bool(reverse), _steps_at_once(unroll, steps))
+    return _scan(body, xs_tree, stacked, steps, bool(reverse), _steps_at_once(unroll, steps))
 
 
 def _scan(
-    body: LoopBody, xs: Any, stacked: Sequence[Value], length: int, reverse: bool, at_once: int
+    body: LoopBody,
+    xs_tree: PyTreeDef,
+    stacked: Sequence[Value],
+    length: int,
+    reverse: bool,
+    at_once: int,
 ) -> tuple[Any, Any]:
     num_carry = len(body.leaves)
-    xs_tree = out_tree = tree_structure(xs)
+    out_tree = xs_tree
     slices = [ShapedArray(x.aval.shape[1:], x.aval.dtype, x.aval.weak_type) for x in stacked]
 
     def step(*args: Value) -> tuple[Any, Any]:
@@ -173,15 +180,17 @@ def _whole(what: str, number: Any) -> int:
         ) from None
 
 
-def _length(stacked: Sequence[Value], length: int | None) -> int:
-    for x in stacked:
-        if not x.aval.shape:
+def _length(stacked: Sequence[Value], tree: PyTreeDef, length: int | None) -> int:
+    avals = [x.aval for x in stacked]
+    leading = axes_of_words(tree, avals, [0] * len(avals))
+    for i, (aval, axis) in enumerate(zip(avals, leading, strict=True)):
+        if axis == aval.ndim:
             raise ShapeError(
                 "scan got value with no leading axis to scan over",
-                got=x.aval.str_short(),
+                got=leaf_types(tree, avals)[i].str_short(),
                 fix="close over what does not change with the step",
             )
-    sizes: set[int] = {x.aval.shape[0] for x in stacked}
+    sizes: set[int] = {aval.shape[0] for aval in avals}
     if length is not None:
         sizes.add(_whole("length", length))
     if min(sizes, default=0) < 0:
@@ -191,7 +200,7 @@ def _length(stacked: Sequence[Value], length: int | None) -> int:
     if len(sizes) > 1:
         raise ShapeError(
             "scan: inputs and length disagree about the number of steps",
-            got=", ".join(x.aval.str_short() for x in stacked) + f", length={length}",
+            got=", ".join(t.str_short() for t in leaf_types(tree, avals)) + f", length={length}",
             fix="arrays of one leading size",
         )
     if not sizes:
@@ -357,7 +366,7 @@ def fori_loop(
 
     step_of_scan.__name__ = name_of(body_fun)
     body = LoopBody("fori_loop", step_of_scan, (first, init_val), paths)
-    return _scan(body, None, [], steps, False, at_once)[0][1]  # type: ignore[no-any-return]
+    return _scan(body, tree_structure(None), [], steps, False, at_once)[0][1]  # type: ignore[no-any-return]
 
 
 def _bounds(lower: Any, upper: Any) -> tuple[Value, Value]:
@@ -441,7 +450,7 @@ def map_(f: Callable[[Any], Y], xs: Any, *, batch_size: int | None = None) -> Y:
 def _map_in_batches(f: Callable[[Any], Any], xs: Any, batch_size: int) -> Any:
     leaves, tree = tree_flatten(xs)
     values = [as_value(x, "an input of map") for x in leaves]
-    size = _length(values, None)
+    size = _length(values, tree, None)
     whole = size // batch_size * batch_size
 
     def part(start: int, limit: int) -> list[Value]:

@@ -12,7 +12,6 @@ from functrax.core.boundaries.tracebacks import boundary
 from functrax.core.errors.typed import ArgumentError, AxisError, DTypeError, PyTreeError
 from functrax.core.prims.reindex import transpose_
 from functrax.core.pytree.operations import (
-    PyTreeDef,
     broadcast_prefix,
     filled,
     in_handles,
@@ -21,8 +20,8 @@ from functrax.core.pytree.operations import (
 )
 from functrax.core.tracing.inputs import as_value, concrete
 from functrax.core.tracing.primitive import Value
-from functrax.core.types import dtypes
 from functrax.transforms.arguments.flat import FlatFunction, check_callable, flatten_args, name_of
+from functrax.transforms.arguments.leaf_types import axes_of_words, leaf_types
 from functrax.transforms.interpreters.batching import add_batch_axis, batch_flat
 
 if TYPE_CHECKING:
@@ -95,25 +94,25 @@ def vmap(
                 raise
             of_mapped, mapped_axes, mapped = _without_fixed(fun, axes, args, kwargs)
             return vmap(of_mapped, mapped_axes, out_axes, axis_name, axis_size)(*mapped)
-        axes = _in_front_of_words(_flat_in_axes(fun, in_axes, args, kwargs), flat, in_tree)
+        given_axes = _flat_in_axes(fun, in_axes, args, kwargs)
+        axes = axes_of_words(in_tree, [x.aval for x in flat], given_axes)
         size = _batch_size(flat, axes, axis_size)
         if size is None:
             from functrax.transforms.mapping.vmap_errors import size_error
 
-            raise size_error(fun, flat, axes, (args, kwargs), axis_size)
+            types = leaf_types(in_tree, [x.aval for x in flat])
+            raise size_error(fun, types, given_axes, (args, kwargs), axis_size)
         moved = [x if a is None else _to_front(x, a) for x, a in zip(flat, axes, strict=True)]
         flat_fun = _FunctionWithFixedResults(fun, in_tree)
         outs, flags = batch_flat(flat_fun, size, moved, [a is not None for a in axes], axis_name)
         wanted = _flat_out_axes(fun, out_axes, flat_fun)
-        if any(axis is not None and axis < 0 for axis in wanted):
-            words = in_handles(flat_fun.out_tree)
-            wanted = [a - 1 if w and a is not None and a < 0 else a for a, w in zip(wanted, words)]
+        hidden = in_handles(flat_fun.out_tree) if any(wanted) else [False] * len(wanted)
         arrays = iter(zip(outs, flags, strict=True))
         results = [
             flat_fun.fixed_result(i, axis)
             if i in flat_fun.fixed
-            else concrete(_from_front(fun, axis_name, *next(arrays), axis, size))
-            for i, axis in enumerate(wanted)
+            else concrete(_from_front(fun, axis_name, *next(arrays), axis, size, words))
+            for i, (axis, words) in enumerate(zip(wanted, hidden, strict=True))
         ]
         return tree_unflatten(flat_fun.out_tree, results)
 
@@ -220,21 +219,6 @@ def _check_leaves(what: str, axes: Sequence[Any]) -> None:
             )
 
 
-def _in_front_of_words(
-    axes: list[int | None], flat: Sequence[Value], tree: PyTreeDef
-) -> list[int | None]:
-    """The axes, where those of typed keys do not count the last one of their words."""
-    if not any(x.aval.dtype == dtypes.uint32 for x in flat):
-        return axes
-    found = []
-    for axis, x, words in zip(axes, flat, in_handles(tree), strict=True):
-        if words and axis is not None:
-            ndim = x.aval.ndim - 1
-            axis = axis % ndim if -ndim <= axis < ndim else x.aval.ndim
-        found.append(axis)
-    return found
-
-
 def _batch_size(
     flat: Sequence[Value], axes: Sequence[int | None], axis_size: int | None
 ) -> int | None:
@@ -269,8 +253,15 @@ def _flat_out_axes(fun: Any, out_axes: Any, flat_fun: FlatFunction) -> list[int 
 
 
 def _from_front(
-    fun: Any, axis_name: Hashable, x: Value, batched: bool, axis: int | None, size: int
+    fun: Any,
+    axis_name: Hashable,
+    x: Value,
+    batched: bool,
+    axis: int | None,
+    size: int,
+    words: bool,
 ) -> Value:
+    """A result with the mapped axis where the user wants it; words have one more at their end."""
     if axis is None:
         if batched:
             raise ArgumentError(
@@ -282,13 +273,13 @@ def _from_front(
         return x
     if not batched:
         x = add_batch_axis(x, size)
-    ndim = x.aval.ndim
+    ndim = x.aval.ndim - words
     if not -ndim <= axis < ndim:
         raise AxisError(
             f"vmap: axis {axis} is out of bounds: it is the out_axes of a result of {name_of(fun)}",
             got=f"a result of rank {ndim - 1}",
             fix=f"an axis from {-ndim} to {ndim - 1}",
         )
-    order = list(range(1, ndim))
+    order = list(range(1, x.aval.ndim))
     order.insert(axis % ndim, 0)
     return transpose_(x, tuple(order))

@@ -8,13 +8,13 @@ from typing import Any
 
 from functrax.core.errors.typed import ArgumentError, AxisError, FunctraxError, ShapeError
 from functrax.core.pytree.operations import KeyPath, SequenceKey, keystr, tree_flatten_with_path
-from functrax.core.tracing.primitive import Value
 from functrax.transforms.arguments.flat import given_names, name_of
+from functrax.transforms.arguments.leaf_types import LeafType
 
 
 def size_error(
     fun: Any,
-    flat: Sequence[Value],
+    types: Sequence[LeafType],
     axes: Sequence[int | None],
     given: tuple[tuple[Any, ...], dict[str, Any]],
     axis_size: int | None,
@@ -23,7 +23,7 @@ def size_error(
 
     Args:
       fun: the function that was to be mapped.
-      flat: the leaves of its arguments.
+      types: those of the leaves of its arguments, as users know them.
       axes: the axis of each of them, or None.
       given: the arguments.
       axis_size: what the caller said of the size.
@@ -32,23 +32,23 @@ def size_error(
     names = given_names(fun, len(args))
     paths = [path for path, _ in tree_flatten_with_path(given)[0]]
     found: list[tuple[int, str]] = []
-    for x, axis, path in zip(flat, axes, paths, strict=True):
+    for x, axis, path in zip(types, axes, paths, strict=True):
         if axis is None:
             continue
-        ndim, shape = x.aval.ndim, x.aval.shape
+        ndim, shape = x.ndim, x.shape
         if not -ndim <= axis < ndim:
             needed = axis + 1 if axis >= 0 else -axis
             return AxisError(
                 f"vmap was requested to map its argument along axis {axis}, which implies that its "
                 f"rank should be at least {needed}, but is only {ndim} (its shape is {shape})",
-                got=f"{_name(path, names)} of {name_of(fun)} is {x.aval.str_short()}",
+                got=f"{_name(path, names)} of {name_of(fun)} is {x.str_short()}",
                 fix="in_axes=None for what is not mapped" if not ndim else "another axis",
             )
-        kind = x.aval.str_long()
+        kind = x.str_long()
         found.append((shape[axis], f"axis {axis} of {_name(path, names)} of type {kind}"))
     if found:
         return _inconsistent(fun, found, axis_size)
-    if not flat:
+    if not types:
         return ArgumentError(
             "vmap wrapped function must be passed at least one argument containing an array or "
             f"axis_size must be specified, got empty *args={args} and **kwargs={kwargs}",

@@ -43,6 +43,7 @@ from functrax.core.tracing.trace import EVAL, Tracer, state
 from functrax.core.types import dtypes
 from functrax.core.types.aval import ShapedArray
 from functrax.transforms.arguments.flat import check_callable, name_of
+from functrax.transforms.arguments.leaf_types import leaf_types
 from functrax.transforms.control.stepwise import row
 from functrax.transforms.control.user_loops import scan
 from functrax.transforms.staging.jit import Jitted, jit
@@ -338,7 +339,8 @@ def _keeps(name: str, before: Any, after: Any) -> bool:
             got=f"given {tree}, returned {made_tree}",
             fix="return the carry in the containers that it came in",
         )
-    for (path, a), b in zip(given, made, strict=True):
+    types = leaf_types(tree, [a for _, a in given])
+    for (path, aval), a, b in zip(given, types, leaf_types(tree, made), strict=True):
         what = f"carry{keystr(path)} was {a.str_short()} and becomes {b.str_short()}"
         if a.shape != b.shape:
             raise ShapeError(
@@ -346,7 +348,7 @@ def _keeps(name: str, before: Any, after: Any) -> bool:
                 got=what,
                 fix="carries keep their shapes; return what grows as out",
             )
-        if a.dtype != b.dtype and not a.weak_type:
+        if a.dtype != b.dtype and not aval.weak_type:
             raise DTypeError(
                 f"steps: {name} changes the dtype of a carry",
                 got=what,

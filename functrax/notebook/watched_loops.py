@@ -14,6 +14,7 @@ import numpy as np
 
 import functrax.numpy as jnp
 from functrax import debug, lax
+from functrax.core.boundaries.tracebacks import boundary
 from functrax.core.errors.typed import ArgumentError
 from functrax.core.tracing.trace import Tracer
 from functrax.notebook.bars import Bar
@@ -61,6 +62,7 @@ def progress(
     if updates < 1:
         raise ArgumentError("progress: updates must be positive", got=str(updates), fix="100")
 
+    @boundary
     def watched(*args: Any, **kwargs: Any) -> Any:
         return made(title, updates, *args, **kwargs)
 

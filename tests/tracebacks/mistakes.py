@@ -311,6 +311,34 @@ def unknown_option() -> Any:
 
 
 @mistake
+def lower_of_a_jitted_function() -> Any:
+    def inner(a: Any) -> Any:
+        return a @ x
+
+    return functrax.jit(inner).lower(x)
+
+
+@mistake
+def trace_of_a_jitted_function() -> Any:
+    return functrax.jit(lambda a: a @ x).trace(x)
+
+
+@mistake
+def shapes_of_a_jitted_function() -> Any:
+    return functrax.jit(lambda a: a @ x).eval_shape(x)
+
+
+@mistake
+def a_loop_whose_progress_is_shown() -> Any:
+    return functrax.progress(functrax.lax.scan)(lambda c, a: (c @ a, a), x, jnp.ones(3))
+
+
+@mistake
+def steps_of_a_training_loop() -> Any:
+    return functrax.steps(lambda c, a: (c @ a, a), 3)(x, jnp.ones(3))
+
+
+@mistake
 def the_users_own_error() -> Any:
     def inner(a: Any) -> Any:
         return a / (0 // 0)

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, overload
 
 from functrax.backends.device import Device, bound_to, device_for, free
 from functrax.backends.places import known
+from functrax.core.boundaries.tracebacks import as_boundary
 from functrax.core.errors.source import user_line
 from functrax.core.errors.typed import GuardError, ReferenceUseError
 from functrax.core.events import monitoring
@@ -243,6 +244,7 @@ class Jitted(JitCaller):
         )
         return traced
 
+    @as_boundary
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
         """The program for certain arguments, without running it.
 
@@ -262,6 +264,7 @@ class Jitted(JitCaller):
         """
         return self._staged(args, kwargs).lower()
 
+    @as_boundary
     def trace(self, *args: Any, **kwargs: Any) -> TracedFunction:
         """The function traced for certain arguments, without compiling or running anything.
 
@@ -279,6 +282,7 @@ class Jitted(JitCaller):
         """
         return self._staged(args, kwargs)
 
+    @as_boundary
     def eval_shape(self, *args: Any, **kwargs: Any) -> Any:
         """The types of the results for certain arguments, as their pytree; see :meth:`trace`."""
         return self._staged(args, kwargs).out_info

@@ -16,10 +16,11 @@ import numpy as np
 
 from functrax import lax, numpy as jnp
 from functrax.core.arrays.operators import Array
-from functrax.core.errors.typed import ArgumentError, ShapeError
+from functrax.core.errors.typed import ArgumentError, ShapeError, SizeError
 from functrax.core.prims.convert import as_positions
 from functrax.core.tracing.primitive import Value
 from functrax.core.types import dtypes
+from functrax.core.types.symbolic_sizes import is_symbolic_dim
 from functrax.lax.operands import as_array
 from functrax.nn.activations import floating
 from functrax.numpy.axes import one_axis
@@ -302,6 +303,13 @@ def one_hot(
 
 
 def _known_size(given: Any) -> int:
+    if is_symbolic_dim(given):
+        raise SizeError(
+            "one_hot: the number of classes is a symbolic size, which has no value",
+            got=repr(given),
+            fix="indices[..., None] == functrax.numpy.arange(size), which takes one; or export for "
+            "a certain size",
+        )
     try:
         count = operator.index(given)
     except TypeError as error:

@@ -27,6 +27,7 @@ from functrax.core.errors.typed import (
     ConcretizationError,
     IndexingError,
     NonConcreteBooleanIndexError,
+    ShapeError,
 )
 from functrax.core.index.expr import Dim, IndexExpr, Load, as_expr
 from functrax.core.index.map import IndexMap
@@ -34,12 +35,14 @@ from functrax.core.prims.arithmetic import add, clamp, select_n
 from functrax.core.prims.comparisons import lt
 from functrax.core.prims.convert import as_positions
 from functrax.core.records import record
+from functrax.core.tracing.inputs import as_value
 from functrax.core.tracing.primitive import Value, like
 from functrax.core.types import dtypes
 from functrax.core.types.aval import ShapedArray
 from functrax.core.types.size_bounds import clipped, surely
 from functrax.core.types.symbolic_sizes import applied, integer as as_size, is_symbolic_dim
 from functrax.numpy.creation import array
+from functrax.numpy.promote import broadcast_shape
 
 Shape: TypeAlias = "tuple[int, ...]"
 #: ("new",) a new axis; ("gap",) an ellipsis; ("int", i); ("slice", start, step, count);
@@ -185,6 +188,8 @@ def axes_used(item: Any) -> int:
 def plain_item(item: Any) -> Any:
     """An item as None, Ellipsis, slice, int, bool, NumPy array, or traced integer array."""
     kind = type(item)
+    if is_symbolic_dim(item):
+        return as_value(item)
     if kind is int or kind is slice or item is None or item is Ellipsis or kind is bool:
         return item
     if isinstance(item, (list, tuple)):
@@ -404,8 +409,8 @@ def gather_map(codomain: Shape, entries: tuple[Entry, ...]) -> IndexMap:
     advanced = [k for k, entry in enumerate(entries) if entry[0] in ("array", "truth", "int")]
     shapes = [_entry_shape(entries[k]) for k in advanced]
     try:
-        together = np.broadcast_shapes(*shapes)
-    except ValueError:
+        together = broadcast_shape("indexing", shapes) if shapes else ()
+    except ShapeError:
         raise IndexingError(
             "indexing: the index arrays do not broadcast to one shape",
             got=f"shapes {', '.join(map(str, shapes))}",

@@ -314,7 +314,10 @@ def broadcast_shape(name: str, shapes: Sequence[tuple[int, ...]]) -> tuple[int, 
 
 #: Functions that bring arrays of different ranks together whatever ``numpy_rank_promotion`` says.
 _ANY_RANKS: Final = frozenset(
-    {"where", "select", "choose", "broadcast_arrays", "broadcast_shapes", "cross", "heaviside"}
+    {
+        *("where", "select", "choose", "broadcast_arrays", "broadcast_shapes", "cross"),
+        *("heaviside", "indexing"),
+    }
 )
 
 

@@ -13,7 +13,13 @@ import numpy as np
 
 from functrax.backends.sharding.placement import device_put
 from functrax.core.arrays.operators import Array
-from functrax.core.errors.typed import ArgumentError, ConcretizationError, DTypeError, ShapeError
+from functrax.core.errors.typed import (
+    ArgumentError,
+    ConcretizationError,
+    DTypeError,
+    ShapeError,
+    SizeError,
+)
 from functrax.core.prims import arithmetic as prims, comparisons as compare
 from functrax.core.prims.convert import convert_element_type
 from functrax.core.prims.powers import pow_
@@ -282,6 +288,13 @@ def checked_number(name: str, num: Any) -> int:
     Raises:
       ArgumentError: if it is negative or not an integer.
     """
+    if is_symbolic_dim(num):
+        raise SizeError(
+            f"{name}: num is a symbolic size, which has no value",
+            got=f"num={num!r}",
+            fix="start + step * functrax.numpy.arange(size), which takes one; or export for a "
+            "certain size",
+        )
     try:
         count = operator.index(num)
     except ConcretizationError:

@@ -24,9 +24,11 @@ from functrax.core.prims.convert import convert_element_type
 from functrax.core.prims.cumulative import cumsum
 from functrax.core.prims.mapped import reindex_reduce
 from functrax.core.prims.reindex import broadcast_in_dim, full, iota
+from functrax.core.tracing.inputs import as_value
 from functrax.core.tracing.primitive import Value, like, literal
 from functrax.core.types import dtypes
 from functrax.core.types.dtypes import DType
+from functrax.core.types.symbolic_sizes import is_symbolic_dim
 from functrax.numpy.axes import Shape, as_shape, integer, listed, one_axis
 from functrax.numpy.index_plan import Entry
 from functrax.numpy.indexing import gather
@@ -92,7 +94,9 @@ def roll(a: ArrayLike, shift: ArrayLike | Sequence[int], axis: Axes = None) -> A
 
 def _shifts(shift: Any) -> list[Any]:
     if isinstance(shift, (tuple, list)):
-        return list(shift)
+        return [as_value(n) if is_symbolic_dim(n) else n for n in shift]
+    if is_symbolic_dim(shift):
+        return [as_value(shift)]
     if is_known(shift):
         return list(np.asarray(shift).reshape(-1))
     flat = reshape_to(shift, (shift.aval.size,))

@@ -47,6 +47,13 @@ FUNCTIONS: Final[dict[str, tuple[Callable[..., Any], tuple[str, ...]]]] = {
     "slice3": (lambda x: x[:, 0], ("b, 7",)),
     "index": (lambda x: x[0], ("b, 7",)),
     "index-1": (lambda x: x[-1], ("b, 7",)),
+    "index-n": (lambda x: x[x.shape[0] - 1], ("b, 7",)),
+    "index-half": (lambda x: x[x.shape[0] // 2, 1:3], ("b, 7",)),
+    "index-both": (lambda x: x[1:, x.shape[0] // 9], ("b, 7",)),
+    "index-wraps": (lambda x: x[-x.shape[0]], ("b, 7",)),
+    "set-n": (lambda x: x.at[x.shape[0] - 1].set(0.0), ("b, 7",)),
+    "roll-half": (lambda x: jnp.roll(x, x.shape[0] // 2, 0), ("b, 7",)),
+    "roll-both": (lambda x: jnp.roll(x, (x.shape[0] // 2, 1), (0, 1)), ("b, 7",)),
     "rev": (lambda x: x[::-1], ("b, 7",)),
     "step": (lambda x: x[::2], ("b, 7",)),
     "cumsum": (lambda x: jnp.cumsum(x, axis=0), ("b, 7",)),
@@ -319,3 +326,20 @@ def test_a_program_for_all_sizes_inside_of_another() -> None:
         np.testing.assert_allclose(outer.call(x), want, rtol=1e-5)
     with pytest.raises(ValueError, match=r"remainder -2\*floordiv\(n, 2\) \+ n"):
         _exported(_exported(lambda x: x, "2*b").call, "n")
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: jnp.linspace(0.0, 1.0, x.shape[0]),
+        lambda x: nn.one_hot(jnp.arange(3), x.shape[0]),
+        lambda x: jnp.median(x, 0),
+    ],
+)
+def test_what_needs_the_number_says_that_the_size_is_symbolic(
+    function: Callable[..., Any],
+) -> None:
+    (b,) = export.symbolic_shape("b")
+    with pytest.raises(functrax.errors.SizeError, match="symbolic size") as caught:
+        export.export(functrax.jit(function))(ShapeDtypeStruct((b, 4), jnp.float32))
+    assert "export for a certain size" in caught.value.fix

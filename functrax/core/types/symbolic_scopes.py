@@ -193,7 +193,8 @@ class SymbolicScope(SizeRecording):
         raise SizeError(
             f"{what} a symbolic size is asked for, and it stands for all values that it may have",
             got=shown,
-            fix="functrax.numpy.array(size), which is an array; or export for a certain size",
+            fix="functrax.numpy.array(size) where an array will do; export for a certain size "
+            "where a function needs the number",
         )
 
     # ---- texts ----------------------------------------------------------------------------------

@@ -184,12 +184,22 @@ def take_along_axis(
     return result(reindex.bind(x, index, map=index_map, fill=fill))
 
 
+def _axis_to_add(shape: Shape, index: Shape, axis: int) -> str:
+    """What gives indices the rank of an array, where one axis is missing in them."""
+    axis %= len(shape)
+    others = (*shape[:axis], *shape[axis + 1 :])
+    if index != others:
+        return "indices of as many axes as the array has; indices[None] adds one in front"
+    added = "..., None" if axis == len(shape) - 1 else ", ".join([":"] * axis + ["None"])
+    return f"indices[{added}], an index of axis {axis} for each place of the other axes"
+
+
 def map_along_axis(name: str, shape: Shape, index: Shape, axis: int) -> IndexMap:
     if len(shape) != len(index):
         raise ShapeError(
             f"{name}: the array and the indices have different ranks",
             got=f"shapes {shape} and {index}",
-            fix="indices[None] adds an axis",
+            fix=_axis_to_add(shape, index, axis),
         )
     others = [(*s[:axis], 1, *s[axis + 1 :]) for s in (shape, index)]
     whole = list(broadcast_shape(name, others))

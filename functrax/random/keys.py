@@ -214,6 +214,12 @@ def _seed_words(name: str, seed: Any) -> Value:
         seed = seed + options.random_seed_offset
     if isinstance(seed, int):
         return _seeded_by_python(name, seed)
+    if isinstance(seed, (str, bytes)):
+        raise DTypeError(
+            f"{name}: the seed is not an integer",
+            got=f"{seed!r} of type {type(seed).__name__}",
+            fix="an integer, such as int(text) or zlib.crc32(text.encode())",
+        )
     value = as_value(seed, f"the seed of {name}")
     if not dtypes.is_integer(value.aval.dtype):
         raise DTypeError(

@@ -32,6 +32,12 @@ def checked_shape(name: str, given: Any, what: str = "shape") -> Shape:
     try:
         shape = _as_tuple(given)
     except TypeError as error:
+        if what != "shape":
+            raise ShapeError(
+                f"{name}: {what} is not a known integer, nor a sequence of them",
+                got=repr(given),
+                fix="a Python integer; mark arguments that decide shapes with static_argnums",
+            ) from error
         raise ShapeError(
             f"{name}: Shapes must be 1D sequences of concrete values of integer type, "
             f"and {what} is not a sequence of known integers",

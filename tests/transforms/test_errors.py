@@ -326,7 +326,7 @@ class Weights:
         (
             lambda: functrax.vmap(lambda *xs: xs)(jnp.ones(2), [FunctraxError("no")]),
             "argument 1[0] of",
-            "register_pytree_node_class for FunctraxError",
+            "register_dataclass for FunctraxError",
         ),
         (
             lambda: functrax.jit(lambda x: x)(np.array([1, None])),

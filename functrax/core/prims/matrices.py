@@ -37,7 +37,7 @@ def check_matrix(name: str, aval: ShapedArray, square: bool = False) -> None:
         raise ShapeError(
             f"{name}: takes square matrices",
             got=f"{aval.str_short()}, whose last two sizes differ",
-            fix="lstsq, pinv, qr or svd for matrices that are not square",
+            fix="matrices whose last two sizes are equal; lstsq, pinv, qr and svd take others",
         )
 
 

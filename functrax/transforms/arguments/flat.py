@@ -129,8 +129,9 @@ def _advice(x: Any, fallback: str) -> str:
         )
     if kind.__module__.partition(".")[0] not in ("builtins", "numpy"):
         return (
-            f"functrax.tree_util.register_pytree_node_class for {kind.__name__}, if it is a "
-            "container of arrays; else a static argument, or close over it"
+            f"functrax.tree_util.register_dataclass for {kind.__name__}, if it is a container of "
+            "arrays (register_pytree_node_class if it is no dataclass); else a static argument, or "
+            "close over it"
         )
     return fallback
 

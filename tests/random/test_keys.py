@@ -288,7 +288,7 @@ def test_bad_keys_are_refused_everywhere(key, error, match):
         (lambda: random.fold_in(KEY, -1), OverflowError, "32 bits"),
         (lambda: random.fold_in(KEY, np.arange(2)), ShapeError, "single number"),
         (lambda: random.split(KEY, -1), ShapeError, "negative"),
-        (lambda: random.split(KEY, 2.5), ShapeError, "known integers"),
+        (lambda: random.split(KEY, 2.5), ShapeError, "known integer"),
         (lambda: random.wrap_key_data(KEY), DTypeError, "already"),
         (lambda: KEY[0], IndexError, "too many"),
         (lambda: np.asarray(KEY), TypeError, "NumPy"),

@@ -304,6 +304,11 @@ class ConcreteArray(Array, BufferExporter):
         return self
 
 
+# Errors of Python call arrays what they print as; pickles and ``repr`` of the class read
+# ``__qualname__``, which stays.
+ConcreteArray.__name__ = "Array"
+
+
 def _unpickle(value: np.ndarray[Any, Any], aval: ShapedArray) -> ConcreteArray:
     value.flags.writeable = False
     return ConcreteArray(value, aval)

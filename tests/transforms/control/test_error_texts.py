@@ -196,7 +196,7 @@ CASES: dict[str, tuple[str, Any, str, str, str]] = {
         lambda: functrax.jit(lambda x, o: x, static_argnums=1)(X, X),
         "jit: Non-hashable static arguments are not supported: a static argument of <lambda> "
         "cannot be hashed",
-        "position 1 is Array([1., 1., 1.], dtype=float32) of type ConcreteArray",
+        "position 1 is Array([1., 1., 1.], dtype=float32) of type Array",
         HASHABLE,
     ),
     "static position out of range": (

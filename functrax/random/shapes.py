@@ -34,7 +34,7 @@ def checked_shape(name: str, given: Any, what: str = "shape") -> Shape:
     except TypeError as error:
         if what != "shape":
             raise ShapeError(
-                f"{name}: {what} is not a known integer, nor a sequence of them",
+                f"{name}: {what} is not a known integer, nor a sequence of known integers",
                 got=repr(given),
                 fix="a Python integer; mark arguments that decide shapes with static_argnums",
             ) from error

@@ -188,10 +188,10 @@ def axes_used(item: Any) -> int:
 def plain_item(item: Any) -> Any:
     """An item as None, Ellipsis, slice, int, bool, NumPy array, or traced integer array."""
     kind = type(item)
-    if is_symbolic_dim(item):
-        return as_value(item)
     if kind is int or kind is slice or item is None or item is Ellipsis or kind is bool:
         return item
+    if is_symbolic_dim(item):
+        return as_value(item)
     if isinstance(item, (list, tuple)):
         item = _nested(item)
     elif hasattr(item, "__jax_array__"):

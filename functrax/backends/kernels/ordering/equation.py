@@ -55,7 +55,7 @@ class OrderingKernels:
 
 
 @record
-class Rows:
+class RowLayout:
     """How rows lie in arrays.
 
     Args:
@@ -101,7 +101,7 @@ class Equation:
         self.others = () if self.is_top else tuple(range(self.num_keys, len(eqn.invars)))
         self.moves_position = self.is_top or bool(self.others)
         #: How the operands and the results lie.
-        self.given, self.wanted = Rows(self.length, True), Rows(self.kept, True)
+        self.given, self.wanted = RowLayout(self.length, True), RowLayout(self.kept, True)
         self._kernels: list[Kernel] = []
         self._taken: list[tuple[tuple[int, ...], tuple[int, ...]]] = []
 
@@ -116,7 +116,7 @@ class Equation:
         self.arrays.append(Operand(dtype, self.before * self.after * length, True))
         return len(self.arrays) - 1
 
-    def address(self, rows: Rows) -> tuple[IndexExpr, int]:
+    def address(self, rows: RowLayout) -> tuple[IndexExpr, int]:
         """Where a row begins, and how far apart its elements are."""
         if rows.strided and self.after > 1:
             return BEFORE * (rows.length * self.after) + AFTER, self.after
@@ -210,7 +210,7 @@ class KernelWriter:
     def read(
         self,
         number: int,
-        rows: Rows,
+        rows: RowLayout,
         element: IndexExpr,
         index: Scalar | None,
         inside: Scalar,
@@ -234,7 +234,7 @@ class KernelWriter:
     def store(
         self,
         number: int,
-        rows: Rows,
+        rows: RowLayout,
         value: Scalar,
         element: IndexExpr,
         index: Scalar | None,

@@ -3,7 +3,7 @@
 What enters is an equation of ``sort`` or ``top_k``; what leaves are kernels without a schedule,
 which run one after the other:
 
-1. Rows are cut into pieces, each of which a group sorts.  The kernel says so in the plainest way:
+1. RowLayout are cut into pieces, each of which a group sorts.  The kernel says so in the plainest way:
    an element's place is the number of elements of its piece that come before it.  How a group finds
    these numbers is the schedule's affair (``loops/rewrites/sort_rows.py``).
 2. Sorted pieces are merged two by two, until a row is one.  An element's place is the number of
@@ -36,7 +36,7 @@ from functrax.backends.kernels.ordering.equation import (
     Equation,
     KernelWriter,
     OrderingKernels,
-    Rows,
+    RowLayout,
 )
 from functrax.backends.kernels.ordering.radix import RadixSort
 from functrax.backends.kernels.refusal import Refusal
@@ -65,7 +65,7 @@ class _Sorted:
 
     keys: tuple[int, ...]
     position: int | None
-    rows: Rows
+    rows: RowLayout
     is_result: bool = False
 
 
@@ -156,7 +156,7 @@ class _Merging:
             return _Sorted(of.outputs[: of.num_keys], None, of.wanted, True)
         keys = [of.temporary(of.arrays[n].dtype, length) for n in range(of.num_keys)]
         position = of.temporary(WORD, length) if of.moves_position else None
-        return _Sorted(tuple(keys), position, Rows(length, False))
+        return _Sorted(tuple(keys), position, RowLayout(length, False))
 
     # ---- kernels ---------------------------------------------------------------------------------
 

@@ -3,7 +3,7 @@
 Digits are bytes of unsigned integers that have the order of the keys.  A pass by one digit is
 stable, so after the passes by all digits the rows are sorted.  A pass is three kernels:
 
-1. Rows are cut into tiles.  The elements of each tile that have each digit are counted.
+1. RowLayout are cut into tiles.  The elements of each tile that have each digit are counted.
 2. Running sums of the counts, by digit and then by tile, say where the elements of each tile with
    each digit begin.
 3. Each element is written to its place: there, and after those of its tile that have the same digit
@@ -36,7 +36,7 @@ from functrax.backends.kernels.ordering.equation import (
     WORD,
     Equation,
     KernelWriter,
-    Rows,
+    RowLayout,
 )
 from functrax.backends.targets import target
 from functrax.core.index.expr import Dim, IndexExpr, as_expr
@@ -64,9 +64,9 @@ class _Moved:
     """
 
     key: int
-    rows: Rows
+    rows: RowLayout
     along: int | None
-    along_rows: Rows
+    along_rows: RowLayout
     is_gathered: bool
 
 
@@ -128,7 +128,7 @@ class RadixSort:
     # ---- a pass ----------------------------------------------------------------------------------
 
     def _pass(self, at: _Moved, part: int, digit: int, ends_key: bool, ends_all: bool) -> _Moved:
-        """Rows are sorted by a digit.
+        """RowLayout are sorted by a digit.
 
         Args:
           at: what is read.
@@ -146,7 +146,9 @@ class RadixSort:
 
     def _next(self, at: _Moved, ends_key: bool, ends_all: bool) -> _Moved:
         of, key, along = self.of, -1, None
-        rows, along_rows = (of.wanted if ends_all else Rows(of.length, False) for _ in range(2))
+        rows, along_rows = (
+            of.wanted if ends_all else RowLayout(of.length, False) for _ in range(2)
+        )
         if ends_all:
             key = of.outputs[0]
         elif not ends_key:
@@ -155,7 +157,7 @@ class RadixSort:
             along = of.outputs[1]
         elif self.moves_along:
             dtype = of.arrays[of.others[0]].dtype if self.moves_operand else WORD
-            along, along_rows = of.temporary(dtype, of.length), Rows(of.length, False)
+            along, along_rows = of.temporary(dtype, of.length), RowLayout(of.length, False)
         return _Moved(key, rows, along, along_rows, False)
 
     def _digit(
@@ -237,7 +239,7 @@ class RadixSort:
         how = Digits(target().block, _DIGITS, True)
         self.of.add(w, (self.tiles, self.tile, self.tile), [LoopStage([count])], stores, how)
 
-    def _gather(self, position: int, rows: Rows) -> None:
+    def _gather(self, position: int, rows: RowLayout) -> None:
         """What was not moved is read by position."""
         of = self.of
         rest = range(1, len(of.outputs))

@@ -3,7 +3,7 @@
 What enters is an equation of ``sort`` or ``top_k``; what leaves are kernels without a schedule,
 which run one after the other:
 
-1. RowLayout are cut into pieces, each of which a group sorts.  The kernel says so in the plainest way:
+1. Rows are cut into pieces, each of which a group sorts.  The kernel says so in the plainest way:
    an element's place is the number of elements of its piece that come before it.  How a group finds
    these numbers is the schedule's affair (``loops/rewrites/sort_rows.py``).
 2. Sorted pieces are merged two by two, until a row is one.  An element's place is the number of

@@ -3,7 +3,7 @@
 Digits are bytes of unsigned integers that have the order of the keys.  A pass by one digit is
 stable, so after the passes by all digits the rows are sorted.  A pass is three kernels:
 
-1. RowLayout are cut into tiles.  The elements of each tile that have each digit are counted.
+1. Rows are cut into tiles.  The elements of each tile that have each digit are counted.
 2. Running sums of the counts, by digit and then by tile, say where the elements of each tile with
    each digit begin.
 3. Each element is written to its place: there, and after those of its tile that have the same digit
@@ -128,7 +128,7 @@ class RadixSort:
     # ---- a pass ----------------------------------------------------------------------------------
 
     def _pass(self, at: _Moved, part: int, digit: int, ends_key: bool, ends_all: bool) -> _Moved:
-        """RowLayout are sorted by a digit.
+        """Rows are sorted by a digit.
 
         Args:
           at: what is read.

@@ -32,7 +32,7 @@ _VARIABLES: Final = frozenset(
 )
 
 
-#: On a Xeon of the Emerald Rapids generation; the times of one thread.
+#: On a server of 2023; the times of one thread.
 _SLOWER: Final = "a call of a jitted x * 2 of 3 numbers takes about 150 µs instead of 0.4"
 
 

@@ -165,10 +165,11 @@ def test_all_names_are_functions() -> None:
     names = trace_cached.SHORT | trace_cached.LONG
     missing = [name for name in names if not callable(getattr(jnp, name, None))]
     assert not missing
-    for module in (jnp.linalg, jnp.fft, functrax.scipy.linalg, functrax.scipy.signal,
+    for module in (jnp.linalg, functrax.scipy.linalg, functrax.scipy.signal,
                    functrax.scipy.special, functrax.nn):  # fmt: skip
         missing = [name for name in module._RECORDED.split() if name not in vars(module)]
         assert not missing
+    assert all(name in vars(jnp.fft) for name in jnp.fft.__all__)
 
 
 # ---- arguments and results ----------------------------------------------------------------------

@@ -177,12 +177,14 @@ def most_of_a_bank(tree: Function, monkeypatch: pytest.MonkeyPatch) -> int:
     most = 0
     access = SharedMemory.access
 
-    def noting(self: SharedMemory, places: Any, threads: Any, writes: bool) -> str:
+    def noting(
+        self: SharedMemory, places: Any, threads: Any, writes: bool, atomic: bool = False
+    ) -> str:
         nonlocal most
         for warp in np.unique(threads // SM.warp):
             words = np.unique(places[threads // SM.warp == warp])
             most = max(most, np.bincount(words % SM.warp).max())
-        return access(self, places, threads, writes)
+        return access(self, places, threads, writes, atomic)
 
     monkeypatch.setattr(SharedMemory, "access", noting)
     interpret(tree, [np.zeros(x.size, x.dtype) for x in tree.operands], EXPANSIONS)

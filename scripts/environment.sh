@@ -11,14 +11,15 @@ venv="${FUNCTRAX_VENV:-$root/.venv}"
 declare -A debian_of=([3.11]=bookworm [3.13]=trixie [3.14]=forky [3.15]=forky)
 
 find_python() {
-  local candidate
-  for candidate in "${PYTHON:-python3}" python3.{15,14,13,12,11,10}; do
+  local candidate candidates=(python3 python3.{15,14,13,12,11,10})
+  [ -z "${PYTHON:-}" ] || candidates=("$PYTHON")
+  for candidate in "${candidates[@]}"; do
     if "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null; then
       echo "$candidate"
       return
     fi
   done
-  echo "functrax needs Python 3.10 or newer; set PYTHON to one" >&2
+  echo "functrax needs Python 3.10 or newer${PYTHON:+, which $PYTHON is not}; set PYTHON to one" >&2
   return 1
 }
 

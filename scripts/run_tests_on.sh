@@ -21,6 +21,7 @@
 set -uo pipefail
 here="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
 source "$here/scripts/environment.sh"
+PATH="$PATH:/usr/sbin:/sbin" # where debootstrap and chroot are
 roots="${FUNCTRAX_ROOTS:-$HOME/.cache/functrax/roots}"
 mirror="${FUNCTRAX_DEBIAN_MIRROR:-http://deb.debian.org/debian}"
 
@@ -109,7 +110,7 @@ run_on() {
     in_root "$roots/python$python" "$(suite "/usr/bin/python$python" "/environment$kind")"
     return
   fi
-  name="$(command -v "python$python")" || return 75
+  name="$(command -v "python$python")" && "$name" -c '' 2>/dev/null || return 75
   mkdir -p "$roots" && cd "$here" && bash -c "$(suite "$name" "$roots/environment-$python$kind")"
 }
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-MADE = Path(os.environ.get("FUNCTRAX_EMULATED", ROOT / "build" / "aarch64"))
+MADE = Path(os.environ.get("FUNCTRAX_EMULATED", ROOT / "build" / "aarch64")) / "3.11"
 
 
 @pytest.mark.slow
@@ -27,7 +27,7 @@ def test_small_programs_on_an_emulated_processor(processor: str, believed: bool)
         pytest.skip("QEMU's user mode is not installed")
     if processor == "x86_64" and platform.machine() != "x86_64":
         pytest.skip("this environment is for another processor")
-    if processor == "aarch64" and (believed or not (MADE / "packages").exists()):
+    if processor == "aarch64" and (believed or not (MADE / "environment").exists()):
         pytest.skip("there is one way, and scripts/emulate.sh aarch64 makes the system for it")
     environment = {**os.environ, "FUNCTRAX_VENV": sys.prefix}
     environment.pop("FUNCTRAX_CACHE_DIR", None)

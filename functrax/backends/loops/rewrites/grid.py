@@ -67,19 +67,29 @@ class Grid(Rewrite):
         units = math.prod([loop.end.attr[1] for loop in loops])
         own = [loop for loop in loops if loop.dim < len(tree.extents)]
         body = changed(body, partial(_once, tree, _steps_along(own, body)))
-        rest = self._narrow(b, index(b, unit))
-        for loop in loops[:0:-1]:
-            size = self._narrow(b, loop.end)
-            body = (Bind(loop.dim, b.convert(b.rem(rest, size), INDEX), body),)
-            rest = b.div(rest, size)
-        if loops:
-            body = (Bind(loops[0].dim, b.convert(rest, INDEX), body),)
+        number_of_unit = index(b, unit)
+        if not self.wide:
+            number_of_unit = b.convert(number_of_unit, _WORD)
+        body = with_indices(b, [(x.dim, x.end) for x in loops], number_of_unit, body)
         zero = b.const(0, INDEX)
         grid = Loop("grid", unit, zero, number(b, "units", units), 1, body)
         return replace(tree, body=(grid,), units=units, group=self.group)
 
-    def _narrow(self, b: Builder, x: Scalar) -> Scalar:
-        return x if self.wide else b.convert(x, _WORD)
+
+def with_indices(b: Builder, dims: Sequence[tuple[int, Scalar]], place: Scalar, body: Body) -> Body:
+    """A body with the indices of loops, of which one number counts the steps together.
+
+    Args:
+      b: makes the expressions.
+      dims: dims that get the indices, with how many there are of each; the innermost one last.
+      place: the number, of the dtype to divide in.
+      body: the statements.
+    """
+    for d, size in dims[:0:-1]:
+        size = b.convert(size, place.dtype)
+        body = (Bind(d, b.convert(b.rem(place, size), INDEX), body),)
+        place = b.div(place, size)
+    return (Bind(dims[0][0], b.convert(place, INDEX), body),) if dims else body
 
 
 def parallel_loops(body: Body) -> tuple[list[Loop], Body]:

@@ -5,7 +5,6 @@ Start at :class:`Own`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from functools import reduce
 from typing import ClassVar, Final
 
@@ -14,10 +13,10 @@ import numpy as np
 from functrax.backends.kernels.accesses import coefficient
 from functrax.backends.kernels.ir import Store
 from functrax.backends.kernels.merge import Rewriting
+from functrax.backends.loops.rewrites.grid import with_indices
 from functrax.backends.loops.rewrites.rewrite import Rewrite, nest, nested
 from functrax.backends.loops.tree import (
     INDEX,
-    Bind,
     Body,
     Function,
     If,
@@ -93,7 +92,8 @@ class Own(Rewrite):
         steps = {x.dim: tree.new_dim() for x in loops}
         done = self._updates(tree, owner, loops, chunk, steps, flat)
         end = reduce(b.mul, [x.end for x in loops])
-        body = _split(b, loops, {d: d for d in steps}, index(b, flat), done)
+        sizes = [(x.dim, x.end) for x in loops]
+        body = with_indices(b, sizes, _word(b, index(b, flat)), done)
         return (replace(updates, dim=flat, end=end, body=body),)
 
     def _updates(
@@ -129,8 +129,10 @@ class Own(Rewrite):
             else:
                 inside.append(moved.store(s) if type(s) is Store else s)
         here = b.node("turn", INDEX, (index(b, shared),))
-        those = [loop for loop in loops if loop.dim in steps]
-        body = _split(b, those, steps, here, self._along_row(tree, chunk, tuple(inside)))
+        sizes = [(steps[x.dim], x.end) for x in loops if x.dim in steps]
+        if len(sizes) > 1:
+            here = _word(b, here)
+        body = with_indices(b, sizes, here, self._along_row(tree, chunk, tuple(inside)))
         return (If(holds, body, in_turn=True),)
 
     def _along_row(self, tree: Function, chunk: int, body: Body) -> Body:
@@ -156,27 +158,6 @@ class Own(Rewrite):
         # 2**32 over the golden ratio, as an odd number: its multiples are far from one another.
         spread = b.mul(place, b.const(0x9E3779B1, _WORD))
         return b.div(spread, b.const(2**32 // self.owners, _WORD))
-
-
-def _split(
-    b: Builder, loops: Sequence[Loop], dims: Mapping[int, int], place: Scalar, body: Body
-) -> Body:
-    """A body with the indices of some loops, of which one number counts the steps together.
-
-    Args:
-      loops: which begin at 0, the innermost one last.
-      dims: by their dims, those that get the indices.
-      place: the number.
-    """
-    first, *others = loops
-    if others:
-        rest = _word(b, place)
-        for loop in reversed(others):
-            size = _word(b, loop.end)
-            body = (Bind(dims[loop.dim], b.convert(b.rem(rest, size), INDEX), body),)
-            rest = b.div(rest, size)
-        place = b.convert(rest, INDEX)
-    return (Bind(dims[first.dim], place, body),)
 
 
 def _word(b: Builder, x: Scalar) -> Scalar:

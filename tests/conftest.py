@@ -20,6 +20,9 @@ from typing import Any
 
 import pytest
 
+if os.path.exists("/dev/nvidiactl"):  # GPUs have runs of their own: scripts/gpu_check.sh
+    os.environ.setdefault("FUNCTRAX_BACKEND", "llvm")
+
 from functrax.backends import internal_errors
 from functrax.backends.cpu import CpuDevice
 from functrax.backends.device import device_of

@@ -42,6 +42,7 @@ class CpuDevice(Device):
     """Compiles programs for this machine's processor."""
 
     name = "cpu"
+    is_recorded = True
 
     def __init__(self) -> None:
         self._families: Families | None = None

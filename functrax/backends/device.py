@@ -4,8 +4,9 @@ A :class:`Device` compiles a program without constants into an :class:`Executabl
 single operations for eager use.  Raw values are NumPy arrays, NumPy scalars (literals), or values
 that the device has put off computing; only the device looks inside.
 
-The options ``backend`` and ``default_device`` choose the current device.  An operation runs there,
-or on the device that an operand is bound to (``places.py``).  Programs remember their compiled form
+The options ``backend`` and ``default_device`` choose the current device; where they say nothing it
+is the GPU of this machine, if there is one.  An operation runs there, or on the device that an
+operand is bound to (``places.py``).  Programs remember their compiled form
 per device.
 
 Start at :class:`Device` and :func:`execute`.
@@ -13,6 +14,8 @@ Start at :class:`Device` and :func:`execute`.
 
 from __future__ import annotations
 
+import os
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -22,7 +25,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from functrax.backends.places import Committed, known, transfer, unbound
-from functrax.core.arrays.array import READ_AT_ONCE, Borrowed, ConcreteArray
+from functrax.core.arrays.array import READ_AT_ONCE, Borrowed, ConcreteArray, Pending
 from functrax.core.errors.typed import (
     ArgumentError,
     FunctraxError,
@@ -53,9 +56,15 @@ class Device(ABC):
       id: its number among those of its platform.
       process_index: of the process that it belongs to.
       local_hardware_id: its number on this machine.
+      backend: the value of the option ``backend`` with which it is the default.
+      raw: the class of its raw values, if they are not in the memory of the host.
+      is_recorded: whether operations outside of ``jit`` are recorded for it, or run at once.
     """
 
     name: str
+    backend: str
+    raw: type | None = None
+    is_recorded = False
     platform = "cpu"
     id = 0
     process_index = 0
@@ -119,18 +128,43 @@ class Device(ABC):
         return self.platform
 
 
+#: The file that NVIDIA's driver makes where there is a GPU.
+GPU_FILE: Final = "/dev/nvidiactl"
+
 #: The modules that register devices when they are first wanted.
 _LATER: Final = {"cuda": "functrax.backends.cuda.device"}
 
 
 class _Devices(dict[str, Device]):
     def __missing__(self, backend: str) -> Device:
-        import_module(_LATER[backend])
+        if backend == "auto":
+            self[backend] = _usable_gpu() or self["llvm"]
+        else:
+            import_module(_LATER[backend])
         return self[backend]
+
+
+def _usable_gpu() -> Device | None:
+    """The GPU of this machine, if there is one that programs can run on; else it says why not."""
+    if not os.path.exists(GPU_FILE):
+        return None
+    found: Any = _devices["cuda"]
+    try:
+        found.open()
+    except FunctraxError as error:
+        if os.environ.get("CUDA_VISIBLE_DEVICES") not in ("", "-1"):
+            why = f"{error.what} ({error.got})"
+            warnings.warn(
+                f"programs run on the CPU, for the GPU cannot be used: {why}", stacklevel=2
+            )
+        return None
+    return found  # type: ignore[no-any-return]
 
 
 #: By the value of the option ``backend``.
 _devices: Final = _Devices()
+#: Where there may be a GPU arrays are put there as they are made; its driver is opened then.
+known.several = os.path.exists(GPU_FILE)
 
 
 #: By the class of raw values that a device other than the host's processor keeps, the device.
@@ -146,6 +180,7 @@ def register(backend: str, device: Device, raw: type | None = None) -> None:
       raw: the class of its raw values, if they are not in the memory of the host.
     """
     _devices[backend] = device
+    device.backend, device.raw = backend, raw
     if raw is not None:
         _holders[raw] = device
         READ_AT_ONCE.add(raw)
@@ -225,6 +260,8 @@ def place_of(array: ConcreteArray) -> Device:
     raw = array._buffer
     if type(raw) is Committed:
         return raw.device  # type: ignore[no-any-return]
+    if type(raw) is Pending:
+        return raw.setting.device  # type: ignore[no-any-return]
     return _holders.get(type(raw)) or device_on("cpu")
 
 

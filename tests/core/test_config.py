@@ -103,7 +103,7 @@ def test_defaults():
         "compilation_cache_dir": None,
         "cache_limit": "512MB",
         "memory_budget": "",
-        "backend": "llvm",
+        "backend": "auto",
         "eager": "lazy",
         "async_dispatch": False,
         "strict": False,

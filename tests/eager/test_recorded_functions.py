@@ -17,6 +17,7 @@ import pytest
 import functrax
 import functrax.numpy as jnp
 from functrax.backends.eager import cached_traces, signature_of
+from functrax.backends.eager.settings import current_setting
 from functrax.backends.targets import target
 from functrax.core import native
 from functrax.core.options.config import Override
@@ -328,12 +329,12 @@ def test_which_single_operations_get_programs() -> None:
     params = {"k": 3, "axis": 1}
     for _ in range(target().compile_ns // target().numpy_ns + 3):
         functrax.block_until_ready(functrax.lax.top_k(x, 3))
-    assert signature_of(ordering.top_k, False, [x.aval], params).alone is True
+    assert signature_of(ordering.top_k, current_setting(), [x.aval], params).alone is True
     large = jnp.asarray(np.zeros((100, 100), np.float32))
     for _ in range(target().compile_ns // target().numpy_ns + 3):
         large.T.block_until_ready()
     (turned,) = functrax.make_jaxpr(jnp.transpose)(large).eqns
-    view = signature_of(turned.primitive, False, [large.aval], dict(turned.params))
+    view = signature_of(turned.primitive, current_setting(), [large.aval], dict(turned.params))
     assert view.alone is not True and not view.pays
 
 

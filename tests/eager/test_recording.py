@@ -17,7 +17,8 @@ import functrax.numpy as jnp
 from functrax.backends import eager
 from functrax.backends.compilation import assembly
 from functrax.backends.compilation.pipeline import run_pipeline
-from functrax.backends.eager import run as eager_run
+from functrax.backends.device import device_of
+from functrax.backends.eager import run as eager_run, single_operations
 from functrax.backends.threads import thread_pool
 from functrax.core import native
 from functrax.core.arrays.array import Pending
@@ -205,7 +206,7 @@ def test_the_overlap_of_boxes_is_one_kernel() -> None:
     del left, right, top, bottom, both
     program = eager.pending_program(overlap)
     assert program is not None and len(program.outvars) == 1
-    with eager_run._rounded():
+    with single_operations.rounded(device_of("llvm")):
         assert len(run_pipeline(program).program.eqns) == 1
 
 

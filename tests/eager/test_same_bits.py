@@ -17,6 +17,7 @@ import functrax
 import functrax.numpy as jnp
 from functrax.backends.device import device_of
 from functrax.backends.eager import run as eager_run, signature_of
+from functrax.backends.eager.settings import current_setting
 from functrax.backends.targets import target
 from functrax.core.ir.jaxpr import Eqn, Jaxpr, Var
 from functrax.core.options.config import Override
@@ -171,7 +172,7 @@ def test_an_operation_that_is_run_often_gets_a_program() -> None:
     x = jnp.asarray(np.random.default_rng(0).random(37, np.float32))
     for _ in range(target().compile_ns // target().numpy_ns + 2):
         (x * x).block_until_ready()
-    assert signature_of(mul, False, [x.aval, x.aval], {}).alone is True
+    assert signature_of(mul, current_setting(), [x.aval, x.aval], {}).alone is True
 
 
 def special_rows(dtype: Any) -> np.ndarray[Any, Any]:

@@ -14,7 +14,7 @@ from functrax.backends.compilation.compiler import CompiledProgram, compile_prog
 from functrax.backends.cuda import choice
 from functrax.backends.cuda.runtime import CURRENT, DeviceArray
 from functrax.backends.device import Device, Executable, device_of, executable_of, register
-from functrax.backends.eager.single_operations import run_compiled
+from functrax.backends.eager.single_operations import compile_rounded, run_compiled
 from functrax.backends.places import transfer
 from functrax.backends.reference import nan_check
 from functrax.backends.reference.reference_device import ReferenceDevice, in_numpy
@@ -35,6 +35,7 @@ class CudaDevice(Device):
 
     name = "cuda"
     platform = "gpu"
+    is_recorded = True
 
     @property
     def device_kind(self) -> str:
@@ -44,6 +45,14 @@ class CudaDevice(Device):
     @property
     def name_of_kind(self) -> str:
         return "cuda"
+
+    def open(self) -> None:
+        """Open the driver, and make sure that programs can run on the GPU.
+
+        Raises:
+          FunctraxError: they cannot.
+        """
+        target_of(choice.gpu().capability)
 
     def hold(self, value: Any) -> Any:
         if type(value) is DeviceArray or not hasattr(value, "shape"):
@@ -90,6 +99,10 @@ class CudaDevice(Device):
         loaded: Executable = CURRENT.executable(self.compiled(jaxpr).program, choice.gpu())
         return loaded
 
+    def _compile_one(self, jaxpr: Jaxpr) -> Executable:
+        """A program of one operation, with the bits that it has where it is recorded."""
+        return self.compile(jaxpr) if options.strict else compile_rounded(self, jaxpr)
+
     def compiled(self, jaxpr: Jaxpr) -> CompiledProgram:
         """A program compiled, with all that is known about it; remembered on the program."""
         guarded = nan_check.enabled()
@@ -105,7 +118,7 @@ class CudaDevice(Device):
             program = primitive.inlines(params)
             assert program is not None
             return executable_of(program)([self.hold(x) for x in values])
-        found = run_compiled(primitive, values, params, self.compile)
+        found = run_compiled(primitive, values, params, self._compile_one)
         if found is None:
             out = _reference.apply(primitive, [in_numpy(x) for x in values], params)
             found = [self.hold(x) for x in (out if primitive.multiple_results else [out])]

@@ -7,8 +7,9 @@ it depends on and runs it as one program (``native/eager_run.h``, ``backends/eag
 
 What may act on the world is not recorded: side effects, operations that hold programs, all
 operations while ``debug_nans`` looks for the one at fault, and operations on memory that others may
-write to or that another device has; these run at once (``device.execute``).  So does everything
-without the extension, and everything while a GPU is the default device.
+write to, that another device has, or that is bound to one; these run at once (``device.execute``).
+So does everything without the extension.  The default device runs what is recorded, and a graph has
+operations of several devices where the default changes (``settings.py``).
 
 The graph stays bounded without being looked at.  Before an operation that would have more than
 :data:`MAX_NODES` others to run, what is recorded of its region is run; from half of that on already
@@ -28,14 +29,14 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from functrax.backends.cost import numpy_ns
-from functrax.backends.device import current_device, execute
+from functrax.backends.device import execute
 from functrax.backends.eager import run as eager_run
 from functrax.backends.eager.graph import FEW_BYTES, REPEATED, SMALL_BYTES, Cut, Signature
-from functrax.backends.reference import nan_check
+from functrax.backends.eager.settings import Setting, current_setting
 from functrax.backends.reference.strided import OUTGROWN
 from functrax.backends.targets import target
 from functrax.core import native
-from functrax.core.arrays.array import READ_AT_ONCE, Borrowed, ConcreteArray, Pending
+from functrax.core.arrays.array import Borrowed, ConcreteArray, Pending
 from functrax.core.errors.source import SourceLine, is_internal, user_line
 from functrax.core.errors.typed import ArgumentError
 from functrax.core.ir.jaxpr import Jaxpr, Literal
@@ -69,15 +70,16 @@ def record(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) ->
     Returns:
       An array whose value is pending, or a list of them.
     """
-    if not primitive.pure or primitive.holds_programs or not records():
+    setting = current_setting()
+    if setting is None or not primitive.pure or primitive.holds_programs:
         return execute(primitive, args, params)
     for x in args:
-        if type(x) is ConcreteArray and type(x._buffer) in READ_AT_ONCE:
+        if not setting.takes(x):
             return execute(primitive, args, params)
     simpler = primitive.simplify(*args, **params)
     if simpler is not None:
         return concrete(simpler)
-    signature = signature_of(primitive, options.strict, [x.aval for x in args], params)
+    signature = signature_of(primitive, setting, [x.aval for x in args], params)
     single = type(signature.types) is ShapedArray
     if native.extension is None:
         operands = [x.buffer if type(x) is ConcreteArray else x.val for x in args]
@@ -92,28 +94,22 @@ def record(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) ->
 EVAL.executor = record
 
 
-def records() -> bool:
-    """Whether operations are recorded now; without the extension they run as recorded ones do."""
-    if options.eager != "lazy" or current_device().name != "cpu":
-        return False
-    return not (nan_check.enabled() or options.no_execution)
-
-
 def _mode() -> tuple[Any, ...] | None:
     """What decides how operations are recorded, one object for equal modes; None: not at all."""
-    if not records():
+    setting = current_setting()
+    if setting is None:
         return None
     leaks = options.check_tracer_leaks
-    mode: tuple[Any, ...] = (options.strict, trace_context(), compile_context(), leaks)
+    mode: tuple[Any, ...] = (setting, trace_context(), compile_context(), leaks)
     found: tuple[Any, ...] = _modes.setdefault(mode, mode)
     return found
 
 
 def signature_of(
-    primitive: Primitive, strict: bool, avals: Sequence[ShapedArray], params: dict[str, Any]
+    primitive: Primitive, setting: Setting, avals: Sequence[ShapedArray], params: dict[str, Any]
 ) -> Signature:
     """What nodes of an operation share: one object for equal operations."""
-    key = (primitive, strict, *avals, *params.items())
+    key = (primitive, setting, *avals, *params.items())
     found = _signatures.get(key)
     return _new_signature(key, primitive, tuple(avals), params) if found is None else found
 
@@ -137,7 +133,7 @@ def _install() -> None:
     """Tell C++, which records what it can, what it needs: see ``native/eager_state.h``."""
     if native.extension is None:
         return
-    classes = (ConcreteArray, Literal, Borrowed, SourceLine, Signature, Trace)
+    classes = (ConcreteArray, Literal, Borrowed, SourceLine, Signature, Trace, Setting)
     functions = (
         _mode,
         is_internal,

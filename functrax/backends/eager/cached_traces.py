@@ -22,11 +22,12 @@ import numpy as np
 
 from functrax.backends.eager import MAX_NODES, signature_of
 from functrax.backends.eager.graph import SMALL_BYTES
+from functrax.backends.eager.settings import Setting, current_setting
 from functrax.core import native
 from functrax.core.arrays.array import ConcreteArray
 from functrax.core.arrays.operators import Array
 from functrax.core.ir.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
-from functrax.core.options.config import Override, state as options
+from functrax.core.options.config import Override
 from functrax.core.tracing.inputs import as_value
 from functrax.core.tracing.stage import close, stage
 
@@ -124,7 +125,8 @@ def _fragment(
 
 def _recipe(function: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[Any, ...] | None:
     """The recipe of a call; None if there is none, or the function refuses the arguments."""
-    if kwargs.get("out_sharding") is not None:
+    setting = current_setting()
+    if setting is None or kwargs.get("out_sharding") is not None:
         return None
     arrays: list[ConcreteArray] = []
     _add_arrays((*args, *kwargs.values()), arrays)
@@ -152,7 +154,7 @@ def _recipe(function: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[An
         with Override("strict", True), warnings.catch_warnings():
             warnings.simplefilter("error")
             jaxpr, consts = stage(flat, [x.aval for x in arrays], name)
-        constants, steps, results = written(close(jaxpr), consts, options.strict)
+        constants, steps, results = written(close(jaxpr), consts, setting)
         given = len(arrays)
         own = any(type(x) is Literal or given <= x < given + len(consts) for x in results)
         if own or len(steps) > MAX_NODES or sum([x.aval.nbytes for x in consts]) > SMALL_BYTES:
@@ -194,7 +196,7 @@ def forget() -> None:
 
 
 def written(
-    jaxpr: Jaxpr, consts: Sequence[ConcreteArray], strict: bool
+    jaxpr: Jaxpr, consts: Sequence[ConcreteArray], setting: Setting
 ) -> tuple[tuple[Any, ...], ...]:
     """A program as ``eager_steps.cpp`` reads it: constants, steps, and the results.
 
@@ -203,7 +205,7 @@ def written(
     Args:
       jaxpr: with constants as its leading inputs.
       consts: the values of these.
-      strict: whether its operations are recorded in strict mode.
+      setting: with which its operations are recorded.
 
     Raises:
       NoRecipeError: if it cannot be written so.
@@ -217,7 +219,7 @@ def written(
     for eqn in eqns:
         operands = [x if type(x) is Literal else places[x] for x in eqn.invars]
         avals = [x.aval for x in eqn.invars]
-        signature = signature_of(eqn.primitive, strict, avals, eqn.params)
+        signature = signature_of(eqn.primitive, setting, avals, eqn.params)
         steps.append((signature, tuple(operands)))
         places.update({v: size + k for k, v in enumerate(eqn.outvars)})
         size += len(eqn.outvars)

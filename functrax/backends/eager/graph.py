@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from functrax.backends.eager.settings import Setting
 from functrax.backends.reference.strided import SMALL
 from functrax.backends.targets.facts import PORTABLE, SECOND_CACHE
 from functrax.core import native
@@ -51,7 +52,7 @@ class Signature(EagerSignature):
       primitive: the operation.
       avals: types of the operands.
       params: its parameters.
-      strict: whether it was recorded in strict mode.
+      setting: with which it is recorded.
       results: type of the result, or a tuple of types.
       cost: about how many nanoseconds the reference takes.
     """
@@ -59,7 +60,7 @@ class Signature(EagerSignature):
     __slots__ = (
         "alone", "avals", "cost", "exact", "holds", "is_brief", "literals_are_inputs",
         "operand_bytes", "out_bytes", "params", "primitive", "results", "shares", "simplifies",
-        "pays", "reference_ns", "spent", "spreads", "strict", "types",
+        "pays", "reference_ns", "setting", "spent", "spreads", "types",
     )  # fmt: skip
 
     def __init__(
@@ -67,14 +68,14 @@ class Signature(EagerSignature):
         primitive: Primitive,
         avals: tuple[ShapedArray, ...],
         params: dict[str, Any],
-        strict: bool,
+        setting: Setting,
         results: Avals,
         cost: int,
     ) -> None:
         self.primitive = primitive
         self.avals = avals
         self.params = params
-        self.strict = strict
+        self.setting = setting
         self.types = results
         self.results = (results,) if type(results) is ShapedArray else tuple(results)
         self.cost = cost
@@ -86,9 +87,9 @@ class Signature(EagerSignature):
         #: Whether arrays of several sizes may share a program: a function of one element.
         one = isinstance(primitive, Elementwise) and len(avals) == 1 and not self.exact
         self.shares = one and primitive.lowers(avals, params)
-        #: Whether it may run without a look at the graph: little work, and one small result.
+        #: Whether NumPy may run it without a look at the graph: little work, one small result.
         small = type(results) is ShapedArray and self.out_bytes <= SMALL_BYTES
-        self.is_brief = small and cost <= CHEAP
+        self.is_brief = small and cost <= CHEAP and setting.on_host
         #: About how many nanoseconds the reference takes where it runs again and again.
         self.reference_ns = cost * primitive.reference_calls
         #: Whether a program of its own is quicker than the reference: for few elements it is, but
@@ -131,6 +132,11 @@ class Cut:
     inputs: Sequence[Any]
     input_avals: Sequence[ShapedArray]
     outputs: Sequence[int]
+
+    @property
+    def setting(self) -> Setting:
+        """With which the operations were recorded."""
+        return self.signatures[0].setting
 
     @property
     def key(self) -> tuple[Any, ...]:

@@ -25,6 +25,7 @@ from functrax.backends.cost import numpy_ns
 from functrax.backends.device import Executable, device_of
 from functrax.backends.eager import single_operations
 from functrax.backends.eager.graph import CHEAP, SMALL_BYTES, Cut, Signature
+from functrax.backends.eager.single_operations import compile_rounded
 from functrax.backends.internal_errors import report
 from functrax.backends.reference import nan_check
 from functrax.backends.reference.deferred import Deferred
@@ -87,10 +88,13 @@ def prepare(alike: int, now: bool, fields: tuple[Any, ...]) -> Any:
       fields: those of :class:`~functrax.backends.eager.graph.Cut`, without inputs.
 
     Returns:
-      None if it does not pay yet; ``NotImplemented`` if the compiler fails, which it then does for
-      the whole cut, too, and is reported there.
+      None if it does not pay yet; ``NotImplemented`` if the whole cut is to be one program: on a
+      GPU, and if the compiler fails, which it then does for the whole cut, too, and is reported
+      there.
     """
     found = Cut(*fields)
+    if not found.setting.on_host:
+        return NotImplemented  # a GPU's programs are not put together of parts
     with _lock, _as_recorded(found):
         try:
             executable = _compiled_part(found, alike, now)
@@ -140,7 +144,7 @@ def _recover(error: Exception, found: Cut) -> list[Any]:
     """
     if _is_users(error):
         raise error
-    results = _one_by_one(found, _by_reference)
+    results = [found.setting.device.hold(x) for x in _one_by_one(found, _by_reference)]
     line = found.lines[-1]
     report(error, f"what was recorded{f' until {line}' if line else ''} is computed by NumPy")
     return results
@@ -166,12 +170,12 @@ def _as_recorded(found: Cut) -> Iterator[None]:
 
     An error that says that there is not enough memory names the line that needs most.
     """
-    strict = found.signatures[0].strict
+    strict, device = found.setting.strict, found.setting.device
     try:
-        if options.strict is strict and options.backend == "llvm":
+        if options.strict is strict and device_of(options.backend) is device:
             yield
             return
-        with Override("strict", strict), Override("backend", "llvm"):
+        with Override("strict", strict), Override("backend", device.backend):
             yield
     except MemoryError as error:
         _name_largest(error, found)
@@ -183,7 +187,7 @@ def compute_single(signature: Signature, operands: Sequence[Any], line: SourceLi
 
     ``NotImplemented`` if it is to be run as a cut.
     """
-    if options.strict is not signature.strict:
+    if options.strict is not signature.setting.strict:
         return NotImplemented
     values = [x.val if type(x) is Literal else x for x in operands]
     if signature.alone is not False and _has_program(signature):
@@ -204,7 +208,7 @@ def _has_program(signature: Signature) -> bool:
     if signature.alone is None:
         signature.spent += signature.reference_ns
         own_bits = not (signature.exact or signature.shares)
-        if signature.strict or not (own_bits or signature.spent > target().compile_ns):
+        if signature.setting.strict or not (own_bits or signature.spent > target().compile_ns):
             return False
         signature.alone = (own_bits or signature.pays) and single_operations.is_compiled(
             signature.primitive, signature.avals, signature.params
@@ -215,6 +219,8 @@ def _has_program(signature: Signature) -> bool:
 def _program_of(found: Cut) -> Executable | None:
     """The program of a cut; None if its operations are to be run one by one."""
     signatures = found.signatures
+    if not found.setting.on_host:
+        return _compiled(found, CHEAP + 1)
     cost = sum([signature.cost for signature in signatures]) + _copies(found)
     if cost <= CHEAP and len(signatures) == 1:
         if not _has_program(signatures[0]):
@@ -296,7 +302,7 @@ def operation(signature: Signature, operands: list[Any]) -> Any:
     the product.
     """
     primitive, params = signature.primitive, signature.params
-    if signature.strict or nan_check.enabled():
+    if signature.setting.strict or nan_check.enabled():
         return device_of("llvm").apply(primitive, operands, params)
     operands = [in_numpy(x) for x in operands]
     with np.errstate(all="ignore"):
@@ -325,8 +331,7 @@ def _in_room(signature: Signature, x: np.ndarray[Any, Any]) -> Any:
 
 
 def _compile_one(jaxpr: Jaxpr) -> Executable:
-    with _rounded():
-        return device_of("llvm").compile(jaxpr)
+    return compile_rounded(device_of("llvm"), jaxpr)
 
 
 # ---- as a program -----------------------------------------------------------------------------
@@ -380,8 +385,14 @@ def _known(found: Cut) -> tuple[tuple[Any, ...], Any]:
 
 def _new_program(found: Cut, key: tuple[Any, ...]) -> Executable:
     global _operations
-    compile_ = device_of("llvm").compile if options.strict else _compile_one
-    executable = _programs[key] = compile_(program(found))
+    device = found.setting.device
+    if options.strict:
+        executable = device.compile(program(found))
+    elif found.setting.on_host:
+        executable = _compile_one(program(found))
+    else:
+        executable = compile_rounded(device, program(found))
+    _programs[key] = executable
     _operations += len(found.signatures)
     return executable
 
@@ -456,13 +467,6 @@ def _filled(x: Atom, signature: Signature, eqns: list[Eqn]) -> Atom:
     filled = Var(x.aval.update(shape=shape))
     eqns.append(Eqn(broadcast_in_dim, [x], [filled], {"shape": shape, "dims": ()}))
     return filled
-
-
-@contextmanager
-def _rounded() -> Iterator[None]:
-    """Programs in which what shares a kernel does not change a bit; contractions are units."""
-    with Override("strict", True), Override("strict_tiles", True), Override("backend", "llvm"):
-        yield
 
 
 def forget() -> None:

@@ -16,17 +16,18 @@ operations and their operands.  Start at :func:`run`.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from functrax.backends.device import Executable, device_of
+from functrax.backends.device import Device, Executable, device_of
 from functrax.backends.reference.deferred import Deferred, defer
 from functrax.backends.reference.reference_device import rule_of
 from functrax.backends.runtime.subnormals import in_mode
 from functrax.core.ir.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
-from functrax.core.options.config import compile_context
+from functrax.core.options.config import Override, compile_context
 from functrax.core.prims.arithmetic import mul
 from functrax.core.prims.control import Choice, LoopPrimitive
 from functrax.core.prims.cumulative import Cumulative
@@ -94,6 +95,20 @@ def by_rule(primitive: Primitive, values: Sequence[Any], params: dict[str, Any])
     if computes and values[-1].dtype.kind != "c":
         return in_mode(True, rule, primitive, values, params)
     return rule(primitive, values, params)
+
+
+@contextmanager
+def rounded(device: Device) -> Iterator[None]:
+    """Programs in which what shares a kernel does not change a bit; contractions are units."""
+    on = Override("backend", device.backend)
+    with Override("strict", True), Override("strict_tiles", True), on:
+        yield
+
+
+def compile_rounded(device: Device, jaxpr: Jaxpr) -> Executable:
+    """A program of operations outside of ``jit``: each has the bits that it has by itself."""
+    with rounded(device):
+        return device.compile(jaxpr)
 
 
 def is_compiled(primitive: Primitive, avals: Sequence[ShapedArray], params: dict[str, Any]) -> bool:

@@ -65,10 +65,10 @@ bool accumulate(Cotangent& total, Cotangent more, Line& line) {
 }
 
 // A residual as a node may read it now; empty with an error set.
-Held readable(const Operand& residual, PyObject* strict) {
+Held readable(const Operand& residual, PyObject* setting) {
   const Ref array = array_of(residual, Py_None);
   if (!array) return Held();
-  if (const Operand operand = operand_of(array.get(), strict); operand) return Held(operand);
+  if (const Operand operand = operand_of(array.get(), setting); operand) return Held(operand);
   const Ref raw(PyObject_GetAttrString(array.get(), "buffer"));
   return raw ? Held::share(raw.get()) : Held();
 }
@@ -77,11 +77,11 @@ Held readable(const Operand& residual, PyObject* strict) {
 // same mode, as most are.
 Held settled(const Held& residual, PyObject* mode) {
   if (mode == Py_None) return residual.share();
-  PyObject* strict = PyTuple_GET_ITEM(mode, 0);
+  PyObject* setting = PyTuple_GET_ITEM(mode, 0);
   const Node* node = residual.operand().producer();
   const bool as_it_is =
-      node != nullptr && slot(node->signature, python.of_signature.strict) == strict;
-  return as_it_is ? residual.share() : readable(residual.operand(), strict);
+      node != nullptr && slot(node->signature, python.of_signature.setting) == setting;
+  return as_it_is ? residual.share() : readable(residual.operand(), setting);
 }
 
 // The tape that is read backwards, and what was found so far.

@@ -125,10 +125,10 @@ Ref contained(const Recipe& recipe, Results& values) {
 
 // Records what a recipe says; kLeft where the function has to be called after all.
 Outcome follow(const Recipe& recipe, PyObject* mode, const Givens& given, Ref& result) {
-  PyObject* strict = PyTuple_GET_ITEM(mode, 0);
+  PyObject* setting = PyTuple_GET_ITEM(mode, 0);
   Results values;
   for (const Given& x : given) {
-    const Operand raw = operand_of(x.array, strict);
+    const Operand raw = operand_of(x.array, setting);
     if (!raw) return Outcome::kLeft;
     values.push_back(Held(raw));
   }

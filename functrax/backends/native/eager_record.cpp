@@ -61,14 +61,14 @@ Outcome record(PyObject* signature, const Operand* operands, std::size_t count, 
 // ---- primitives ---------------------------------------------------------------------------------
 
 // The signature of an operation on arrays and literals that are operands; null if it is not known.
-Ref find_signature(PyObject* primitive, PyObject* strict, const Givens& operands,
+Ref find_signature(PyObject* primitive, PyObject* setting, const Givens& operands,
                    PyObject* const* values, PyObject* names) {
   const auto count = static_cast<Py_ssize_t>(operands.size());
   const Py_ssize_t named = names == nullptr ? 0 : PyTuple_GET_SIZE(names);
   Ref key(PyTuple_New(2 + count + named));
   if (!key) return Ref();
   PyTuple_SET_ITEM(key.get(), 0, Py_NewRef(primitive));
-  PyTuple_SET_ITEM(key.get(), 1, Py_NewRef(strict));
+  PyTuple_SET_ITEM(key.get(), 1, Py_NewRef(setting));
   for (Py_ssize_t i = 0; i < count; ++i) {
     PyObject* x = operands[static_cast<std::size_t>(i)].array;
     PyObject* aval =
@@ -111,8 +111,8 @@ Outcome apply(PyObject* primitive, PyObject* const* args, Py_ssize_t count, PyOb
   PyObject* mode = current_mode();
   if (mode == nullptr) return Outcome::kError;
   if (mode == Py_None) return Outcome::kLeft;
-  PyObject* strict = PyTuple_GET_ITEM(mode, 0);
-  Ref signature = find_signature(primitive, strict, given, args + count, names);
+  PyObject* setting = PyTuple_GET_ITEM(mode, 0);
+  Ref signature = find_signature(primitive, setting, given, args + count, names);
   if (!signature) return PyErr_Occurred() ? Outcome::kError : Outcome::kLeft;
   if (traced) return apply_taped(mode, signature.get(), given, result);
   if (literals && slot(signature.get(), python.of_signature.simplifies) == Py_True) {
@@ -129,7 +129,7 @@ Outcome apply(PyObject* primitive, PyObject* const* args, Py_ssize_t count, PyOb
   if (!user_line(line)) return Outcome::kError;
   Operand operands[kMostOperands];
   for (Py_ssize_t i = 0; i < count; ++i) {
-    operands[i] = operand_of(args[i], strict);
+    operands[i] = operand_of(args[i], setting);
     if (!operands[i]) return Outcome::kLeft;
   }
   return record(signature.get(), operands, static_cast<std::size_t>(count), std::move(line),
@@ -302,12 +302,12 @@ void learn(Method* method, const Key& key, PyObject* x, PyObject* y, PyObject* g
 }
 
 // Records several operations.
-Outcome record_steps(const Recorded& recorded, PyObject* strict, const Given& left,
+Outcome record_steps(const Recorded& recorded, PyObject* setting, const Given& left,
                      const Given& right, Ref& result) {
   Results values;
   for (const Given& x : {left, right}) {
     if (!Py_IS_TYPE(x.array, python.array)) continue;
-    const Operand operand = operand_of(x.array, strict);
+    const Operand operand = operand_of(x.array, setting);
     if (!operand) return Outcome::kLeft;
     values.push_back(Held(operand));
   }
@@ -321,10 +321,10 @@ Outcome record_steps(const Recorded& recorded, PyObject* strict, const Given& le
 Outcome record_operator(const Method* method, PyObject* mode, const Recorded& recorded,
                         const Given& left, const Given& right, Ref& result) {
   PyObject* literal = recorded.literal.get();
-  PyObject* strict = PyTuple_GET_ITEM(mode, 0);
+  PyObject* setting = PyTuple_GET_ITEM(mode, 0);
   const bool traced = left.tangent != nullptr || right.tangent != nullptr;
   if (!recorded.signature) {
-    return traced ? Outcome::kLeft : record_steps(recorded, strict, left, right, result);
+    return traced ? Outcome::kLeft : record_steps(recorded, setting, left, right, result);
   }
   if (traced) {
     const Given second = literal != nullptr ? Given{literal} : right;
@@ -335,8 +335,8 @@ Outcome record_operator(const Method* method, PyObject* mode, const Recorded& re
   }
   Line line;
   if (!user_line(line)) return Outcome::kError;
-  Operand operands[] = {operand_of(left.array, strict),
-                        literal != nullptr ? Operand(literal) : operand_of(right.array, strict)};
+  Operand operands[] = {operand_of(left.array, setting),
+                        literal != nullptr ? Operand(literal) : operand_of(right.array, setting)};
   if (!operands[0] || !operands[1]) return Outcome::kLeft;
   if (method->reflected) std::swap(operands[0], operands[1]);
   return record(recorded.signature.get(), operands, 2, std::move(line), result);

@@ -319,9 +319,9 @@ bool run(std::vector<Node*> roots, bool requested) {
     leave_out_computed(roots);
     if (roots.empty()) return true;
     // Operations of another mode of rounding are another program's.
-    PyObject* strict = slot(roots.front()->signature, python.of_signature.strict);
+    PyObject* setting = slot(roots.front()->signature, python.of_signature.setting);
     const auto others = std::stable_partition(roots.begin(), roots.end(), [&](const Node* node) {
-      return slot(node->signature, python.of_signature.strict) == strict;
+      return slot(node->signature, python.of_signature.setting) == setting;
     });
     const std::vector<Node*> rest(others, roots.end());
     roots.erase(others, roots.end());

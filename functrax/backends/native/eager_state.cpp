@@ -14,7 +14,7 @@ Python python;
 namespace {
 
 struct Mode {
-  PyObject* value;  // None where operations are not recorded, else (strict, context)
+  PyObject* value;  // None where operations are not recorded, else (setting, context)
   std::uint64_t epoch;
 };
 thread_local Mode local_mode = {};
@@ -68,10 +68,10 @@ PyObject* current_mode() {
 }
 
 PyObject* configure(PyObject*, PyObject* const* args, Py_ssize_t count) {
-  if (count != 4 || !PyTuple_Check(args[0]) || PyTuple_GET_SIZE(args[0]) != 6 ||
+  if (count != 4 || !PyTuple_Check(args[0]) || PyTuple_GET_SIZE(args[0]) != 7 ||
       !PyDict_Check(args[1]) || !PyTuple_Check(args[2]) || PyTuple_GET_SIZE(args[2]) != 9 ||
       !PyTuple_Check(args[3]) || PyTuple_GET_SIZE(args[3]) != 7) {
-    PyErr_SetString(PyExc_TypeError, "expected 6 classes, a dict, 9 functions and 7 numbers");
+    PyErr_SetString(PyExc_TypeError, "expected 7 classes, a dict, 9 functions and 7 numbers");
     return nullptr;
   }
   auto& p = python;
@@ -81,7 +81,7 @@ PyObject* configure(PyObject*, PyObject* const* args, Py_ssize_t count) {
       {3, "code", &p.of_source.code},
       {3, "offset", &p.of_source.offset},
       {4, "types", &p.of_signature.types},
-      {4, "strict", &p.of_signature.strict},
+      {4, "setting", &p.of_signature.setting},
       {4, "holds", &p.of_signature.holds},
       {4, "is_brief", &p.of_signature.is_brief},
       {4, "simplifies", &p.of_signature.simplifies},
@@ -91,6 +91,7 @@ PyObject* configure(PyObject*, PyObject* const* args, Py_ssize_t count) {
       {4, "operand_bytes", &p.of_signature.operand_bytes},
       {4, "spreads", &p.of_signature.spreads},
       {4, "alone", &p.of_signature.alone},
+      {6, "on_host", &p.setting_on_host},
   };
   for (const Slot& s : found) {
     if (!pytree::find_slot(PyTuple_GET_ITEM(args[0], s.owner), s.name, *s.offset)) return nullptr;

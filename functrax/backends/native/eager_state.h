@@ -16,10 +16,10 @@ struct Python {
     Py_ssize_t code, offset;
   } of_source;
   struct {
-    Py_ssize_t types, strict, holds, is_brief, simplifies, literals_are_inputs, avals, out_bytes,
+    Py_ssize_t types, setting, holds, is_brief, simplifies, literals_are_inputs, avals, out_bytes,
         operand_bytes, spreads, alone;
   } of_signature;
-  Py_ssize_t literal_aval, literal_val;
+  Py_ssize_t literal_aval, literal_val, setting_on_host;
   PyObject *signatures, *mode, *is_internal, *user_line, *record;
   PyObject *compute, *compute_single, *compute_each, *prepare, *recover;
   PyObject* simplify_name;
@@ -52,7 +52,7 @@ inline const Facts& facts_of(PyObject* signature) {
 
 PyObject* make_signature_type();  // functrax._native.EagerSignature
 
-// What decides how operations are recorded now, borrowed and never freed: (strict, contexts), or
+// What decides how operations are recorded now, borrowed and never freed: (setting, contexts), or
 // None where they are not recorded; null with an error set.
 PyObject* current_mode();
 

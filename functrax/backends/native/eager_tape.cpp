@@ -264,13 +264,13 @@ FragmentPointer read_fragment(PyObject* given) {
 Outcome follow_fragment(const FragmentPointer& fragment, const Givens& given, PyObject* mode,
                         Ref& result) {
   const Ref trace = Ref::share(thread_state::trace());
-  PyObject* strict = PyTuple_GET_ITEM(mode, 0);
+  PyObject* setting = PyTuple_GET_ITEM(mode, 0);
   Line line;
   if (!user_line(line)) return Outcome::kError;
   Results values;
   values.reserve(given.size() + fragment->steps.constants.size() + fragment->steps.steps.size());
   for (const Given& x : given) {
-    const Operand raw = operand_of(x.array, strict);
+    const Operand raw = operand_of(x.array, setting);
     if (!raw) return Outcome::kLeft;
     values.push_back(Held(raw));
   }

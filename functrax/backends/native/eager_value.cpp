@@ -5,6 +5,7 @@
 #include <cstddef>
 
 #include "buffer.h"
+#include "cuda_array.h"
 #include "eager_run.h"
 #include "eager_state.h"
 #include "growing_array.h"
@@ -34,6 +35,10 @@ PyObject* get_value(PyObject* self, void*) {
   return Py_NewRef(known == nullptr ? Py_None : known);
 }
 
+PyObject* get_setting(PyObject* self, void*) {
+  return Py_NewRef(slot(as_result(self)->node->signature, python.of_signature.setting));
+}
+
 PyObject* get_size(PyObject* self, void*) {
   return PyLong_FromLongLong(as_result(self)->node->size);
 }
@@ -45,6 +50,7 @@ PyMethodDef methods[] = {
 
 PyGetSetDef properties[] = {
     {"value", get_value, nullptr, "The raw value, or None while it is not computed.", nullptr},
+    {"setting", get_setting, nullptr, "How and where the operation is recorded.", nullptr},
     {"size", get_size, nullptr, "An upper bound of the operations that have to run.", nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr},
 };
@@ -62,13 +68,20 @@ PyTypeObject made_type() {
   return type;
 }
 
+// Whether operations of a setting read a raw value as it is: arrays of the host, which a GPU's
+// programs copy, and for these its own.
+bool takes(PyObject* setting, PyObject* raw) {
+  if (cuda::is_array(raw)) return slot(setting, python.setting_on_host) == Py_False;
+  return buffer::is_plain(raw);
+}
+
 // An operand of an operation that Python records; false with an error set.
-bool read_operand_of(PyObject* x, PyObject* strict, Results& operands) {
-  if (Operand found = operand_of(x, strict); found) {
+bool read_operand_of(PyObject* x, PyObject* setting, Results& operands) {
+  if (Operand found = operand_of(x, setting); found) {
     operands.push_back(Held(found));
     return true;
   }
-  // What is pending in another mode is computed, and deleted arrays say so.
+  // What is pending with another setting is computed, and deleted arrays say so.
   const bool is_array = Py_IS_TYPE(x, python.array);
   const Ref raw(PyObject_GetAttrString(x, is_array ? "buffer" : "val"));
   if (!raw) return false;
@@ -78,17 +91,16 @@ bool read_operand_of(PyObject* x, PyObject* strict, Results& operands) {
 
 }  // namespace
 
-Operand operand_of(PyObject* x, PyObject* strict) {
+Operand operand_of(PyObject* x, PyObject* setting) {
   if (Py_IS_TYPE(x, python.literal)) return Operand(x);
   if (!Py_IS_TYPE(x, python.array)) return {};
   PyObject* raw = signature::buffer_of(x);
   if (raw == nullptr || raw == Py_None) return {};
-  if (!is_result(raw)) return buffer::is_plain(raw) ? Operand(raw) : Operand();
+  if (!is_result(raw)) return takes(setting, raw) ? Operand(raw) : Operand();
   PyObject* known = as_result(raw)->known;
-  if (known == nullptr) {
-    PyObject* mode = slot(as_result(raw)->node->signature, python.of_signature.strict);
-    return mode == strict ? Operand(raw) : Operand();
-  }
+  PyObject* own = slot(as_result(raw)->node->signature, python.of_signature.setting);
+  if (known == nullptr) return own == setting ? Operand(raw) : Operand();
+  if (own != setting && !takes(setting, known)) return {};
   signature::buffer_of(x) = Py_NewRef(known);
   Py_DECREF(raw);
   return Operand(known);
@@ -131,11 +143,11 @@ PyObject* node_of(PyObject*, PyObject* const* args, Py_ssize_t count) {
   }
   const Ref given(PySequence_Fast(args[1], "operands are a sequence"));
   if (!given) return nullptr;
-  PyObject* strict = slot(args[0], python.of_signature.strict);
+  PyObject* setting = slot(args[0], python.of_signature.setting);
   Results operands, results;
   GrowingArray<Operand, 16> views;
   for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(given.get()); ++i) {
-    if (!read_operand_of(PySequence_Fast_GET_ITEM(given.get(), i), strict, operands))
+    if (!read_operand_of(PySequence_Fast_GET_ITEM(given.get(), i), setting, operands))
       return nullptr;
   }
   for (std::size_t i = 0; i < operands.size(); ++i) views.push_back(operands[i]);

@@ -23,7 +23,7 @@ inline Operand operand_in(PyObject* buffer) {
 
 // An operand as a node may read it, borrowed, of an array or a literal; empty if Python has to see
 // to it.
-Operand operand_of(PyObject* x, PyObject* strict);
+Operand operand_of(PyObject* x, PyObject* setting);
 
 // What the buffer of an array of an operand is.
 Ref buffer_for(const Operand& x);

@@ -36,7 +36,7 @@ def devices(backend: str | None = None) -> list[Device]:
 
     Args:
       backend: the platform, ``"cpu"``, ``"gpu"`` or ``"cuda"``; None for that which programs run on
-        where nothing else is said, the CPU until a GPU is chosen.
+        where nothing else is said: a GPU where there is one, else the CPU.
 
     Returns:
       A list of one device.

@@ -31,11 +31,13 @@ if TYPE_CHECKING:
     class Pending:
         """What an array holds whose operation is recorded, and runs when somebody looks.
 
-        ``value`` is the raw value, or None while it is not computed, and ``size`` an upper bound of
-        the operations that have to run for it.  Without the extension there is none.
+        ``value`` is the raw value, or None while it is not computed, ``setting`` how and where the
+        operation is recorded, and ``size`` an upper bound of the operations that have to run for
+        it.  Without the extension there is none.
         """
 
         value: Any
+        setting: Any
         size: int
 
         def result(self) -> Any:
@@ -130,13 +132,12 @@ class ConcreteArray(Array, BufferExporter):
         return view
 
     def __dlpack__(self, **options: Any) -> Any:
-        if type(self._buffer) in dlpack.MEMORY:
-            memory = dlpack.memory_of(self._buffer)
-            if memory is not None:
-                return self._gpu_capsule(memory, **options)
         if native.extension is not None:
             native.extension.eager_settle(self.buffer)  # what reads it and is recorded runs now
             native.extension.tasks_drain()  # programs that read what may be written to now
+        memory = dlpack.memory_of(self.buffer)
+        if memory is not None:
+            return self._gpu_capsule(memory, **options)
         return dlpack.exported(self.value, self.aval, **options)
 
     def _gpu_capsule(
@@ -154,7 +155,7 @@ class ConcreteArray(Array, BufferExporter):
         return dlpack.exported_memory(memory, self.aval, **options)
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        memory = dlpack.memory_of(self._buffer)
+        memory = dlpack.memory_of(self.buffer)
         return dlpack.CPU if memory is None else memory.device
 
     @property

@@ -191,7 +191,7 @@ class Config:
         with _epoch_lock:
             setattr(State, option.name, checked)
             chosen = BACKENDS.get(checked) if option.sets_backend else None
-            if chosen is not None and (chosen != "llvm" or State.backend == "cuda"):
+            if chosen is not None and (chosen != "llvm" or State.backend in ("auto", "cuda")):
                 State.backend = chosen
             _epoch += 1
             _tell()

@@ -182,10 +182,12 @@ def memory_budget(new_val: int | str) -> Override:
 
 
 def backend(new_val: str) -> Override:
-    """What runs programs within the block: ``"llvm"`` compiles them, ``"interp"`` interprets them.
+    """What runs programs within the block.
 
     Args:
-      new_val: ``"llvm"``, ``"interp"`` or ``"cuda"``.
+      new_val: ``"llvm"``, which compiles them for the CPU, ``"cuda"``, which compiles them for a
+        GPU, ``"interp"``, which interprets them, or ``"auto"``, which is ``"cuda"`` where there is
+        a GPU and else ``"llvm"``.
 
     Returns:
       A context manager, which is a decorator too.

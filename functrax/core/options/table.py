@@ -328,9 +328,10 @@ OPTIONS: Final[dict[str, Option]] = {
         Option(
             "backend",
             "choice",
-            "llvm",
-            "What runs programs: machine code made by LLVM, interpreted NumPy, or a GPU.",
-            choices=("llvm", "interp", "cuda"),
+            "auto",
+            "What runs programs: machine code made by LLVM, interpreted NumPy, or a GPU; "
+            "by default a GPU where there is one, else machine code.",
+            choices=("auto", "llvm", "interp", "cuda"),
         ),
         Option(
             "eager",

@@ -26,11 +26,12 @@ from typing import Any
 
 from functrax.backends import eager
 from functrax.backends.eager import cached_traces
+from functrax.backends.eager.settings import Setting, current_setting
 from functrax.core import native
 from functrax.core.arrays.operators import Array
 from functrax.core.errors.source import SourceLine
 from functrax.core.ir.jaxpr import Literal, Var
-from functrax.core.options.config import Override, state as options
+from functrax.core.options.config import Override
 from functrax.core.prims.arithmetic import add
 from functrax.core.tracing.inputs import as_value
 from functrax.core.tracing.primitive import Primitive, Value
@@ -92,10 +93,11 @@ class GradTrace(Trace):
 
 def _recorded(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
     """The result of an operation that has a fragment; else ``NotImplemented``."""
-    if not primitive.pure or primitive.holds_programs or not eager.records():
+    setting = current_setting()
+    if setting is None or not primitive.pure or primitive.holds_programs:
         return NotImplemented
     try:
-        eager.signature_of(primitive, options.strict, [x.aval for x in args], params)
+        eager.signature_of(primitive, setting, [x.aval for x in args], params)
     except Exception:  # the ordinary way raises what is to be raised
         return NotImplemented
     return native.extension.eager_tape_apply(primitive, args, params)  # type: ignore[union-attr]
@@ -180,11 +182,11 @@ class _Fragment:
 
     Args:
       tangents: for each argument the type of its tangent, or None.
-      strict: whether its operations are recorded in strict mode.
+      setting: with which its operations are recorded.
     """
 
-    def __init__(self, tangents: Sequence[ShapedArray | None], strict: bool) -> None:
-        self.strict = strict
+    def __init__(self, tangents: Sequence[ShapedArray | None], setting: Setting) -> None:
+        self.setting = setting
         self.known = StagingTrace("recorded")
         self.partial = PartialTrace(self.known)
         self.tangents = [None if t is None else self.partial.new_input(t) for t in tangents]
@@ -215,7 +217,7 @@ class _Fragment:
             with current(self.known):
                 kept = [self._tracer_of(v) for v in self.residuals]
                 jaxpr, consts = self.known.finish(inputs, [*outs, *kept])
-        constants, steps, results = cached_traces.written(close(jaxpr), consts, self.strict)
+        constants, steps, results = cached_traces.written(close(jaxpr), consts, self.setting)
         if len(steps) > eager.MAX_NODES or any(type(x) is Literal for x in results):
             raise cached_traces.NoRecipeError
         self.transposed(tuple([t.aval for t in new.values()]))  # it may have none
@@ -291,7 +293,8 @@ class _Fragment:
                 moved = Entry(entry.primitive, operands, entry.outputs, entry.params, None)
                 transpose_entry(self.tape.trace, moved, pending)
             jaxpr, consts = trace.finish(inputs, [x for _, x in found])
-        constants, steps, results = cached_traces.written(close(jaxpr), consts, options.strict)
+        setting = current_setting() or self.setting
+        constants, steps, results = cached_traces.written(close(jaxpr), consts, setting)
         contributions = [(n, y, x.aval) for (n, x), y in zip(found, results, strict=True)]
         return constants, steps, tuple(contributions)
 
@@ -320,7 +323,7 @@ def _fragment_of(
     is_array = [x is None for x in literals]
     avals = [a for a, array in zip(signature.avals, is_array, strict=True) if array]
     fragment = _Fragment(
-        [t for t, array in zip(tangents, is_array, strict=True) if array], signature.strict
+        [t for t, array in zip(tangents, is_array, strict=True) if array], signature.setting
     )
 
     def derivative(args: Sequence[Value]) -> tuple[Sequence[Value], Sequence[Value | None]]:
@@ -341,8 +344,11 @@ def _function_fragment(
     function: Callable[..., Any], tangents: tuple[Any, ...], *args: Any, **kwargs: Any
 ) -> tuple[Any, ...] | None:
     """The fragment of a library function with a recipe; None if it has none."""
+    setting = current_setting()
+    if setting is None:
+        return None
     arrays = [x for x in (*args, *kwargs.values()) if isinstance(x, Array)]
-    fragment = _Fragment(tangents, options.strict)
+    fragment = _Fragment(tangents, setting)
     shape = "single"
 
     def derivative(values: Sequence[Value]) -> tuple[Sequence[Value], Sequence[Value | None]]:

@@ -85,10 +85,9 @@ class ElementwiseSteps(Values):
         if self.kind == "smooth" and dtypes.is_float(dtype):
             self.smooth(x)
             return
-        names = {
-            "exact": ("neg", "abs", "sign", "floor", "ceil", "copy", "stop_gradient", "square")
-        }
-        name = self.pick(names.get(self.kind, ROUNDED_ALIKE))
+        name = self.pick(EXACT_UNARY if self.kind == "exact" else ROUNDED_ALIKE)
+        if self.kind == "exact" and dtype.kind == "c" and name in ("abs", "sign"):
+            return  # which round
         primitive = registry[name]
         if not self.takes(primitive, dtype) or getattr(primitive, "arity", 0) != 1:
             return

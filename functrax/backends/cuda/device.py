@@ -20,6 +20,7 @@ from functrax.backends.reference import nan_check
 from functrax.backends.reference.reference_device import ReferenceDevice, in_numpy
 from functrax.backends.targets import making_for
 from functrax.backends.targets.nvptx import target_of
+from functrax.core.arrays.array import Borrowed
 from functrax.core.arrays.dlpack import CUDA, MEMORY, GpuMemory
 from functrax.core.ir.jaxpr import Jaxpr
 from functrax.core.options.config import compile_context, state as options
@@ -55,6 +56,8 @@ class CudaDevice(Device):
         target_of(choice.gpu().capability)
 
     def hold(self, value: Any) -> Any:
+        if type(value) is Borrowed:
+            value = value.materialize()
         if type(value) is DeviceArray or not hasattr(value, "shape"):
             return value
         array = np.asarray(in_numpy(value))

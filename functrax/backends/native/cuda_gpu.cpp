@@ -107,14 +107,16 @@ bool Gpu::put_mark() {
   Py_XDECREF(before);
   ++putting_;
   const int error = driver.cuEventRecord(event_of(mark), compute_);
-  --putting_;
+  if (--putting_ == 0) there_ = asked_;
+  last_put_ = mark;
   return check(error, "cuEventRecord");
 }
 
 int Gpu::is_done(Mark mark) {
   if (mark <= done_) return 1;
-  if (!here() || !reach(mark)) return -1;
-  const int error = driver.cuEventQuery(event_of(mark));
+  const Mark there = here() ? reach(mark) : 0;
+  if (there == 0) return -1;
+  const int error = driver.cuEventQuery(event_of(there));
   if (error == kNotReady) return 0;
   if (!check(error, "cuEventQuery")) return -1;
   done_ = std::max(done_, mark);
@@ -123,7 +125,8 @@ int Gpu::is_done(Mark mark) {
 
 bool Gpu::wait(Mark mark) {
   if (mark <= done_) return true;
-  if (!here() || !reach(mark) || !wait_for(event_of(mark))) return false;
+  const Mark there = here() ? reach(mark) : 0;
+  if (there == 0 || !wait_for(event_of(there))) return false;
   done_ = std::max(done_, mark);
   return true;
 }
@@ -214,8 +217,9 @@ bool Gpu::trim() {
 bool Gpu::upload(Place place, const void* data, std::size_t nbytes, Mark last_use) {
   if (!here()) return false;
   if (last_use > done_) {
-    if (!reach(last_use)) return false;
-    const int error = driver.cuStreamWaitEvent(up_, event_of(last_use), 0);
+    const Mark there = reach(last_use);
+    if (there == 0) return false;
+    const int error = driver.cuStreamWaitEvent(up_, event_of(there), 0);
     if (!check(error, "cuStreamWaitEvent")) return false;
   }
   PyThreadState* saved = PyEval_SaveThread();

@@ -94,8 +94,9 @@ struct Gpu {
   bool has_no_memory(std::size_t size, const Array* array);
   bool too_long(std::int64_t waited);
   PyObject* running() const;
-  // Puts a mark that is not there yet.
-  bool reach(Mark mark) { return mark <= asked_ || put_mark(); }
+  // A mark that is there, and that no work before the given one comes after: a new one where that
+  // is not there yet, or another thread puts marks just now. 0 with an error set.
+  Mark reach(Mark mark) { return mark <= there_ ? mark : put_mark() ? last_put_ : 0; }
   Handle event_of(Mark mark) const { return events_[mark % kEvents]; }
   bool wait_for(Handle event);
   bool load_module(PyObject* ptx, Handle& module);
@@ -104,8 +105,10 @@ struct Gpu {
   Handle events_[kEvents];
   PyObject* programs_[kEvents];  // that end with each mark; owned, or null
   Mark asked_, done_;
-  bool open_;    // something was asked for since the last mark
-  int putting_;  // how many threads put marks just now: while a simulated driver is called
+  Mark there_;     // all up to this one are there: no thread is putting one of them
+  Mark last_put_;  // that of the call of put_mark that returned last
+  bool open_;      // something was asked for since the last mark
+  int putting_;    // how many threads put marks just now: while a simulated driver is called
   Block* waiting_[pool::kClasses];
   std::size_t in_use_, cached_, peak_, allocations_, hits_;
   PyObject* loaded_;  // modules by their texts, and kernels by text and name

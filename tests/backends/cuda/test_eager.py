@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -131,12 +132,47 @@ def test_jitted_functions_take_what_is_pending() -> None:
     assert functrax.jit(lambda a: a + 1)(x + 1).tolist() == [2, 4, 6, 8, 10]
 
 
+def test_threads_wait_for_what_is_theirs() -> None:
+    @functrax.jit
+    def f(x: Any) -> Any:
+        for _ in range(3):
+            x = functrax.nn.relu(x @ x * 0.1) + jnp.sin(x)
+        return x, x.sum()
+
+    x = jnp.asarray(np.linspace(-1, 1, 25, dtype=np.float32).reshape(5, 5))
+    expected = np.asarray(f(x)[0])
+    found: list[Any] = []
+
+    def work() -> None:
+        try:
+            for _ in range(60):
+                found.append(np.array_equal(f(x)[0], expected))
+        except Exception as error:  # of the simulator, which sees what is in no order
+            found.append(error)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [True] * 240
+
+
 def test_other_libraries_get_the_memory_of_what_is_pending() -> None:
     x = jnp.arange(4.0) + 0.5
     assert x.__dlpack_device__() == (2, 0)
     assert x.__cuda_array_interface__["shape"] == (4,)
     y = jnp.from_dlpack(jnp.arange(4.0) + 1.5)
     assert y.tolist() == [1.5, 2.5, 3.5, 4.5]
+
+
+def test_memory_that_others_write_to_is_read_at_once() -> None:
+    memory = np.ones(4, np.float32)
+    shared = jnp.from_dlpack(memory)
+    y = jnp.arange(4.0) * shared
+    memory[:] = 7
+    assert y.tolist() == [0, 1, 2, 3]
+    assert (jnp.arange(4.0) * shared).tolist() == [0, 7, 14, 21]
 
 
 def test_where_a_program_cannot_be_made_numpy_computes_and_it_is_said(

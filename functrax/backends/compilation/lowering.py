@@ -25,7 +25,7 @@ from functrax.backends.passes.fusion.contraction_groups import has_few_parts, is
 from functrax.backends.passes.groups import contraction, fused
 from functrax.backends.targets import schedule_target, target
 from functrax.core.ir.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
-from functrax.core.options.config import state as options
+from functrax.core.options.config import state as options, strict_was_chosen
 from functrax.core.options.option_text import words
 from functrax.core.prims.cumulative import Cumulative, cumlogsumexp
 from functrax.core.prims.mapped import reindex_reduce, scatter
@@ -94,7 +94,7 @@ def _contraction(eqn: Eqn, runs: Any) -> LoweredGroup | Refusal:
     jaxpr: Jaxpr = eqn.params["jaxpr"]
     if target().warp:
         return _on_threads(eqn)
-    if (not options.strict or options.strict_tiles) and not has_few_parts(jaxpr):
+    if not strict_was_chosen() and not has_few_parts(jaxpr):
         tiles = _tiles(jaxpr, eqn.params["name"], runs, not is_small(jaxpr))
         if isinstance(tiles, LoweredGroup):
             return tiles
@@ -214,7 +214,7 @@ def _loop(eqn: Eqn) -> LoweredGroup | Refusal:
     from functrax.backends.kernels.interchanged_loops import lower_loop
     from functrax.backends.kernels.lower_cumulative import lower_cumulative
 
-    if eqn.primitive is cumlogsumexp and (options.strict or not target().warp):
+    if eqn.primitive is cumlogsumexp and (strict_was_chosen() or not target().warp):
         return Refusal("the reference adds up one element after the other")
     if isinstance(eqn.primitive, Cumulative):
         found = lower_cumulative(eqn)

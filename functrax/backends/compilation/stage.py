@@ -24,7 +24,7 @@ from functrax.backends.dumps import dump, dumped, show
 from functrax.backends.passes.rewrites import Rewrites
 from functrax.core.errors.typed import FunctraxError, VerificationError
 from functrax.core.ir.jaxpr import Jaxpr
-from functrax.core.options.config import state as options
+from functrax.core.options.config import state as options, strict_was_chosen
 from functrax.core.options.option_text import levels, limits
 from functrax.core.records import record
 
@@ -61,8 +61,7 @@ class Stage:
     @property
     def is_left_out(self) -> bool:
         """Whether the options say that it does not run."""
-        strict = options.strict and not options.strict_tiles
-        return not (self.required or options.opt) or (self.reorders and strict)
+        return not (self.required or options.opt) or (self.reorders and strict_was_chosen())
 
 
 def as_pass(

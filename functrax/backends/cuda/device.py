@@ -23,7 +23,7 @@ from functrax.backends.targets.nvptx import target_of
 from functrax.core.arrays.array import Borrowed
 from functrax.core.arrays.dlpack import CUDA, MEMORY, GpuMemory
 from functrax.core.ir.jaxpr import Jaxpr
-from functrax.core.options.config import compile_context, state as options
+from functrax.core.options.config import compile_context, state as options, strict_was_chosen
 from functrax.core.process.gc_pause import paused
 from functrax.core.tracing.primitive import Primitive
 from functrax.core.tracing.trace import current_source
@@ -112,7 +112,7 @@ class CudaDevice(Device):
         key = ("compiled for a GPU", choice.gpu().capability, guarded, compile_context())
         found: CompiledProgram | None = jaxpr.memo.get(key)
         if found is None:
-            with paused(), making_for(target_of(choice.gpu().capability, options.strict)):
+            with paused(), making_for(target_of(choice.gpu().capability, strict_was_chosen())):
                 found = jaxpr.memo[key] = compile_program(jaxpr, guarded=guarded)
         return found
 

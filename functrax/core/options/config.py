@@ -144,13 +144,18 @@ def compile_context() -> tuple[Hashable, ...]:
     return tuple([getattr(state, name) for name in _COMPILED])
 
 
-def flushes_subnormals() -> bool:
-    """Whether programs flush subnormal numbers to zero: not in strict mode.
+def strict_was_chosen() -> bool:
+    """Whether programs are compiled in strict mode because the user wants that.
 
-    Programs of operations outside of ``jit``, which are compiled as strict ones but for their sums
-    of products, do where the mode is not strict.
+    Programs of operations outside of ``jit`` are compiled so where the mode is not strict, too, but
+    for their sums of products.
     """
-    return not state.strict or state.strict_tiles
+    return state.strict and not state.strict_tiles
+
+
+def flushes_subnormals() -> bool:
+    """Whether programs flush subnormal numbers to zero: not in strict mode."""
+    return not strict_was_chosen()
 
 
 def _option(name: str) -> Option:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from functrax.backends.passes.inner import with_eqns, with_programs
 from functrax.backends.passes.rewrites import Rewrites
 from functrax.core.ir.jaxpr import Atom, Eqn, Jaxpr, Var
-from functrax.core.options.config import state as options
+from functrax.core.options.config import strict_was_chosen
 from functrax.core.prims.identity import optimization_barrier
 from functrax.core.prims.reindex import broadcast_in_dim, transpose
 from functrax.core.types.size_bounds import roughly
@@ -25,7 +25,7 @@ TIMES = 16
 
 def pack(jaxpr: Jaxpr, rewrites: Rewrites) -> Jaxpr:
     """The program with transposed copies, if sums of products are strict."""
-    if not options.strict or options.strict_tiles:
+    if not strict_was_chosen():
         return jaxpr
     eqns: list[Eqn] = []
     copies: dict[tuple[Atom, tuple[int, ...]], Var] = {}

@@ -47,9 +47,13 @@ def test_the_cpu_can_be_chosen() -> None:
     program = "x = jnp.asarray(np.ones(3))\nprint(functrax.default_backend(), (x + 1).device)"
     lines, warned = run(program, FUNCTRAX_CUDA_DRIVER="simulated", FUNCTRAX_BACKEND="llvm")
     assert lines == ["cpu cpu:0"] and not warned
-    program = 'functrax.config.update("jax_platforms", "cpu")\n' + program
-    lines, warned = run(program, FUNCTRAX_CUDA_DRIVER="simulated")
-    assert lines == ["cpu cpu:0"] and not warned
+    chosen = 'functrax.config.update("jax_platforms", "cpu")\n'
+    for backend in ("auto", "cuda"):
+        given = {"FUNCTRAX_CUDA_DRIVER": "simulated", "FUNCTRAX_BACKEND": backend}
+        lines, warned = run(chosen + program, **given)
+        assert lines == ["cpu cpu:0"] and not warned
+    lines, _ = run(chosen.replace("cpu", "cuda") + program, FUNCTRAX_CUDA_DRIVER="simulated")
+    assert lines == ["gpu cuda:0"]
 
 
 def test_a_gpu_that_cannot_be_used_is_told_of_once() -> None:

@@ -331,16 +331,6 @@ def run(text: str, **environment: str) -> list[str]:
     return out.stdout.split()
 
 
-def test_the_cpu_is_the_default_device_until_a_gpu_is_chosen() -> None:
-    shown = "\nprint(functrax.default_backend(), functrax.numpy.ones(2).device)"
-    assert run(shown) == ["llvm", "cpu", "cpu:0"]
-    assert run(shown, FUNCTRAX_BACKEND="cuda") == ["cuda", "gpu", "cuda:0"]
-    chosen = "functrax.config.update('jax_platforms', 'cuda')"
-    assert run(chosen + shown) == ["llvm", "gpu", "cuda:0"]
-    chosen = "functrax.config.update('jax_platforms', 'cpu')"
-    assert run(chosen + shown, FUNCTRAX_BACKEND="cuda") == ["cuda", "cpu", "cpu:0"]
-
-
 @pytest.mark.skipif(os.path.exists("/dev/nvidia0"), reason="there is a GPU")
 def test_a_driver_that_does_not_open_is_an_error_that_says_so() -> None:
     asked = "with functrax.backend('cuda'):\n  functrax.devices('gpu')"

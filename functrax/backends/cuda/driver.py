@@ -27,6 +27,7 @@ BYTE: Final = ctypes.c_ubyte
 #: same list.  Pointers to what is written are plain addresses.
 SIGNATURES: Final[dict[str, tuple[Any, ...]]] = {
     "cuInit": (U,),
+    "cuDriverGetVersion": (P,),
     "cuGetErrorString": (INT, P),
     "cuDeviceGet": (P, INT),
     "cuDeviceGetCount": (P,),
@@ -60,9 +61,16 @@ SIGNATURES: Final[dict[str, tuple[Any, ...]]] = {
     "cuGraphExecMemcpyNodeSetParams": (P, P, P, P),
     "cuGraphLaunch": (P, P),
     "cuGraphExecDestroy": (P,),
+    "cuGraphConditionalHandleCreate": (P, P, P, U, U),
+    "cuGraphAddNode": (P, P, P, SIZE, P),
 }
-#: Those that an old driver may lack: what runs programs goes on without them.
-GRAPHS: Final = frozenset(name for name in SIGNATURES if name.startswith("cuGraph"))
+#: Those that conditional nodes need, and those of graphs without these.  An old driver may lack
+#: them: what runs programs goes on without.
+CONDITIONS: Final = frozenset(("cuGraphConditionalHandleCreate", "cuGraphAddNode"))
+GRAPHS: Final = frozenset(x for x in SIGNATURES if x.startswith("cuGraph")) - CONDITIONS
+#: The driver's version from which on it has conditional nodes of all kinds (CUDA 12.8): switches,
+#: and bodies without nodes.
+CONDITIONS_SINCE: Final = 12080
 #: What functions return (``CUresult``), the flags of streams and events, and the attributes of a
 #: device and of a kernel that are asked for.
 SUCCESS: Final = 0
@@ -86,6 +94,10 @@ MOST_THREADS: Final = 39
 SHARED_BYTES: Final = 1
 LOCAL_BYTES: Final = 3
 REGISTERS: Final = 4
+#: ``CU_GRAPH_NODE_TYPE_CONDITIONAL``, and the kinds of such nodes that are used.
+CONDITIONAL: Final = 13
+WHILE: Final = 1
+SWITCH: Final = 2
 #: ``CU_MEMORYTYPE_DEVICE``, and the most bytes of a row that a node copies (a pitch is less).
 DEVICE_MEMORY: Final = 2
 MOST_COPIED: Final = 2**31 - 1
@@ -132,16 +144,33 @@ class CopyNode(ctypes.Structure):
     )
 
 
+class ConditionalNode(ctypes.Structure):
+    """A conditional node: ``CUgraphNodeParams`` with ``CUDA_CONDITIONAL_NODE_PARAMS``."""
+
+    _fields_ = (
+        ("type", INT),
+        ("reserved", INT * 3),
+        ("handle", ctypes.c_uint64),
+        ("kind", INT),
+        ("size", U),
+        ("bodies", P),
+        ("context", P),
+        ("rest", ctypes.c_uint64 * 26),
+    )
+
+
 class Table:
     """Functions of a driver.
 
     Args:
       functions: by name, each of the type ``prototype(name)``, or an address.
-      owner: what keeps them there.
+      owner: what keeps them there; a simulated driver has its last ``fault``.
 
     Attributes:
       addresses: where the functions are.
       has_graphs: whether those of graphs are there.
+      has_conditions: whether those of conditional nodes are there, and nodes of all kinds.
+      is_simulated: whether a simulated driver offers them.
 
     Raises:
       KeyError: a function is missing that is not of graphs.
@@ -151,9 +180,13 @@ class Table:
         self.owner = owner
         self._functions: dict[str, Callable[..., int]] = {}
         self.addresses: dict[str, int] = {}
+        self.is_simulated = hasattr(owner, "fault")
         self.has_graphs = functions.keys() >= GRAPHS
+        self.has_conditions = self.has_graphs and functions.keys() >= CONDITIONS
         for name in SIGNATURES:
             if name in GRAPHS and not self.has_graphs:
+                continue
+            if name in CONDITIONS and not self.has_conditions:
                 continue
             given = functions[name]
             address = given if isinstance(given, int) else ctypes.cast(given, P).value
@@ -161,6 +194,10 @@ class Table:
             self.addresses[name] = address
             self._functions[name] = prototype(name)(address)
         self._kept = dict(functions)
+        if self.has_conditions:
+            version = ctypes.c_int()
+            error = self("cuDriverGetVersion", ctypes.addressof(version))
+            self.has_conditions = error == SUCCESS and version.value >= CONDITIONS_SINCE
 
     def __call__(self, name: str, *arguments: Any) -> int:
         """Call a function; the error's number."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ctypes
 
-from functrax.backends.cuda.driver import GRAPHS, SIGNATURES, Table
+from functrax.backends.cuda.driver import CONDITIONS, GRAPHS, SIGNATURES, Table
 from functrax.core.errors.typed import UnavailableError
 
 _SIMULATED = "FUNCTRAX_CUDA_DRIVER=simulated, which runs programs on the CPU"
@@ -27,7 +27,8 @@ def open_libcuda(name: str = "libcuda.so.1") -> Table:
             got=str(error),
             fix=f"install the driver, or set {_SIMULATED}",
         ) from error
-    missing = [x for x in SIGNATURES if x not in GRAPHS and not hasattr(library, x)]
+    needed = SIGNATURES.keys() - GRAPHS - CONDITIONS
+    missing = [x for x in SIGNATURES if x in needed and not hasattr(library, x)]
     if missing:
         raise UnavailableError(
             "NVIDIA's driver is too old",

@@ -22,6 +22,7 @@ from functrax.backends.cuda import driver as api
 from functrax.backends.cuda.driver import Table
 from functrax.backends.cuda.simulated_graphs import SimulatedGraphs, Sizes, put
 from functrax.backends.cuda.simulator.errors import (
+    ConditionFault,
     EndlessLoop,
     MemoryLimitError,
     Misaligned,
@@ -115,6 +116,9 @@ class SimulatedDriver(SimulatedGraphs):
     # ---- devices ------------------------------------------------------------------------------
 
     def _cuInit(self, flags: int) -> None: ...
+
+    def _cuDriverGetVersion(self, out: int) -> None:
+        put(out, ctypes.c_int, api.CONDITIONS_SINCE)
 
     def _cuGetErrorString(self, error: int, out: int) -> None:
         names = {number: name for name, number in vars(api).items() if type(number) is int}
@@ -229,6 +233,8 @@ class SimulatedDriver(SimulatedGraphs):
 
         def work() -> tuple[set[int], set[int]]:
             done = run()
+            if done.conditions:
+                raise ConditionFault(f"{name} sets a condition, and is no node of a graph")
             return done.read, done.written
 
         self._ask(stream, name, work, uses)

@@ -15,6 +15,7 @@ import numpy as np
 
 from functrax.backends.cuda import driver as api
 from functrax.backends.cuda.simulator.graph_launches import (
+    Decision,
     Graph,
     GraphNode,
     NodeAccess,
@@ -89,8 +90,40 @@ class SimulatedGraphs(ABC):
     def _cuGraphCreate(self, out: int, flags: int) -> None:
         put(out, ctypes.c_void_p, self.handle(Graph()))
 
-    def _cuGraphDestroy(self, graph: int) -> None:
+    def _cuGraphDestroy(self, graph: int) -> int:
+        if self.of_handle(graph).outer is not None:
+            return api.INVALID_VALUE  # a body goes with its node
         self.forget(graph)
+        return api.SUCCESS
+
+    def _cuGraphConditionalHandleCreate(
+        self, out: int, graph: int, context: int, default: int, flags: int
+    ) -> None:
+        assert (default, flags) == (0, 0)  # a condition has no value before it is set
+        self.of_handle(context)
+        known: Graph = self.of_handle(graph)
+        handle = self.handle(known)
+        (known.outer or known).handles[handle] = False
+        put(out, ctypes.c_uint64, handle)
+
+    def _cuGraphAddNode(self, out: int, graph: int, after: int, count: int, at: int) -> int:
+        node, mine = api.ConditionalNode.from_address(at), self.of_handle(graph)
+        outer = mine.outer or mine
+        self.of_handle(node.context)
+        known = node.kind == api.SWITCH or (node.kind, node.size) == (api.WHILE, 1)
+        if node.type != api.CONDITIONAL or any((*node.reserved, *node.rest)):
+            return api.INVALID_VALUE
+        if not known or not node.size:
+            return api.INVALID_VALUE
+        if outer.handles.get(node.handle, True):
+            return api.INVALID_VALUE  # of no condition, or another node decides by it
+        outer.handles[node.handle] = True
+        bodies = tuple([Graph(outer=outer) for _ in range(node.size)])
+        handles = (api.P * node.size)(*map(self.handle, bodies))
+        outer.kept.append(handles)
+        node.bodies = ctypes.addressof(handles)
+        decision = Decision(node.handle, node.kind == api.WHILE, bodies)
+        return self._add(out, graph, after, count, _deciding(decision))
 
     def _cuGraphAddKernelNode(self, out: int, graph: int, after: int, count: int, at: int) -> int:
         return self._add(out, graph, after, count, self._kernel(at))
@@ -105,7 +138,12 @@ class SimulatedGraphs(ABC):
         assert not node.extra
         sizes = tuple(node.grid), tuple(node.block), node.shared
         name, run, uses = self.launching(node.function, *sizes, node.parameters, exact=True)
-        return GraphNode(name, lambda: NodeAccess(run().ranges), frozenset(uses), ())
+
+        def work() -> NodeAccess:
+            done = run()
+            return NodeAccess(done.ranges, done.conditions)
+
+        return GraphNode(name, work, frozenset(uses), ())
 
     def _copy(self, at: int) -> GraphNode:
         node = api.CopyNode.from_address(at)
@@ -142,9 +180,15 @@ class SimulatedGraphs(ABC):
         put(out, ctypes.c_void_p, self.handle(_NodeHandle(graph, len(nodes) - 1)))
         return api.SUCCESS
 
-    def _cuGraphInstantiateWithFlags(self, out: int, graph: int, flags: int) -> None:
-        executable = SimulatedGraph(self.queues, self.of_handle(graph))
-        put(out, ctypes.c_void_p, self.handle((graph, executable)))
+    def _cuGraphInstantiateWithFlags(self, out: int, graph: int, flags: int) -> int:
+        known: Graph = self.of_handle(graph)
+        if known.outer is not None or not all(known.handles.values()):
+            return api.INVALID_VALUE
+        if known.handles and known.executables:
+            return api.INVALID_VALUE  # there may be one alone
+        known.executables += 1
+        put(out, ctypes.c_void_p, self.handle(SimulatedGraph(self.queues, known)))
+        return api.SUCCESS
 
     def _cuGraphExecKernelNodeSetParams(self, executable: int, node: int, at: int) -> int:
         return self._change(executable, node, self._kernel(at))
@@ -155,20 +199,27 @@ class SimulatedGraphs(ABC):
         return self._change(executable, node, self._copy(at))
 
     def _change(self, executable: int, node: int, changed: GraphNode) -> int:
-        graph, made = self.of_handle(executable)
+        made: SimulatedGraph = self.of_handle(executable)
         place: _NodeHandle = self.of_handle(node)
-        known = made.nodes[place.number]
-        if place.graph != graph or known.name != changed.name:
+        nodes = made.nodes(self.of_handle(place.graph))
+        if nodes is None or nodes[place.number].name != changed.name:
             return api.INVALID_VALUE  # another graph's node, or one that did something else
-        made.nodes[place.number] = replace(changed, after=known.after)
+        nodes[place.number] = replace(changed, after=nodes[place.number].after)
         return api.SUCCESS
 
     def _cuGraphLaunch(self, executable: int, stream: int) -> None:
-        _, made = self.of_handle(executable)
-        made.launch(self.of_handle(stream))
+        self.of_handle(executable).launch(self.of_handle(stream))
 
     def _cuGraphExecDestroy(self, executable: int) -> None:
+        self.of_handle(executable).graph.executables -= 1
         self.forget(executable)
+
+
+def _deciding(decision: Decision) -> GraphNode:
+    def work() -> NodeAccess:
+        raise AssertionError("a conditional node has no work of its own")
+
+    return GraphNode("a conditional node", work, frozenset(), (), decision)
 
 
 def put(place: int, kind: Any, value: int) -> None:

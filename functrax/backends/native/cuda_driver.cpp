@@ -63,6 +63,8 @@ bool read_driver(PyObject* addresses, Driver& driver) {
   FUNCTRAX_CUDA_FUNCTIONS(FUNCTRAX_CUDA_READ)
   if (PyDict_GetItemString(addresses, "cuGraphCreate") == nullptr) return true;  // all or none
   FUNCTRAX_CUDA_GRAPH_FUNCTIONS(FUNCTRAX_CUDA_READ)
+  if (PyDict_GetItemString(addresses, "cuGraphAddNode") == nullptr) return true;  // as before
+  FUNCTRAX_CUDA_CONDITION_FUNCTIONS(FUNCTRAX_CUDA_READ)
 #undef FUNCTRAX_CUDA_READ
   return true;
 }
@@ -72,6 +74,7 @@ PyObject* empty_functions(PyObject*, PyObject*) {
 #define FUNCTRAX_CUDA_SUCCEED(name, ...) driver.name = succeed<__VA_ARGS__>;
   FUNCTRAX_CUDA_FUNCTIONS(FUNCTRAX_CUDA_SUCCEED)
   FUNCTRAX_CUDA_GRAPH_FUNCTIONS(FUNCTRAX_CUDA_SUCCEED)
+  FUNCTRAX_CUDA_CONDITION_FUNCTIONS(FUNCTRAX_CUDA_SUCCEED)
 #undef FUNCTRAX_CUDA_SUCCEED
   driver.cuDeviceGetCount = count_one;
   driver.cuDeviceGetName = name_none;
@@ -88,6 +91,7 @@ PyObject* empty_functions(PyObject*, PyObject*) {
   if (!add(#name, driver.name)) return nullptr;
   FUNCTRAX_CUDA_FUNCTIONS(FUNCTRAX_CUDA_ADD)
   FUNCTRAX_CUDA_GRAPH_FUNCTIONS(FUNCTRAX_CUDA_ADD)
+  FUNCTRAX_CUDA_CONDITION_FUNCTIONS(FUNCTRAX_CUDA_ADD)
 #undef FUNCTRAX_CUDA_ADD
   return addresses.release();
 }

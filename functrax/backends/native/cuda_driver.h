@@ -35,10 +35,25 @@ struct CopyNode {
   Side source, target;
   std::size_t width, height, depth;
 };
+
+using Condition = std::uint64_t;  // the handle of a condition, which conditional nodes decide by
+
+// A conditional node of a graph: CUgraphNodeParams with CUDA_CONDITIONAL_NODE_PARAMS.
+struct ConditionalNode {
+  int type, reserved[3];
+  Condition handle;
+  int kind;
+  unsigned size;
+  Handle* bodies;
+  Handle context;
+  std::uint64_t rest[26];
+};
+static_assert(sizeof(ConditionalNode) == 256, "as in cuda.h");
 static_assert(sizeof(KernelNode) == 56 && sizeof(CopyNode) == 200, "as in cuda.h");
 
 #define FUNCTRAX_CUDA_FUNCTIONS(F)                                                                \
   F(cuInit, unsigned)                                                                             \
+  F(cuDriverGetVersion, int*)                                                                     \
   F(cuGetErrorString, int, const char**)                                                          \
   F(cuDeviceGet, int*, int)                                                                       \
   F(cuDeviceGetCount, int*)                                                                       \
@@ -77,16 +92,24 @@ static_assert(sizeof(KernelNode) == 56 && sizeof(CopyNode) == 200, "as in cuda.h
   F(cuGraphLaunch, Handle, Handle)                                                              \
   F(cuGraphExecDestroy, Handle)
 
+// Those of conditional nodes, too.
+#define FUNCTRAX_CUDA_CONDITION_FUNCTIONS(F)                                        \
+  F(cuGraphConditionalHandleCreate, Condition*, Handle, Handle, unsigned, unsigned) \
+  F(cuGraphAddNode, Handle*, Handle, const Handle*, std::size_t, ConditionalNode*)
+
 // CUresult, the flags of streams and events, and CUdevice_attribute.
 constexpr int kSuccess = 0, kOutOfMemory = 2, kNotReady = 600, kNotSupported = 801;
 constexpr unsigned kNonBlocking = 1, kDisableTiming = 2;
 constexpr int kMajor = 75, kMinor = 76;
-constexpr unsigned kDeviceMemory = 2;  // of CUmemorytype
+constexpr unsigned kDeviceMemory = 2;                             // of CUmemorytype
+constexpr int kConditional = 13, kLoopNode = 1, kSwitchNode = 2;  // of CUgraphNodeType, and kinds
 
 struct Driver {
 #define FUNCTRAX_CUDA_MEMBER(name, ...) int (*name)(__VA_ARGS__);
   FUNCTRAX_CUDA_FUNCTIONS(FUNCTRAX_CUDA_MEMBER)
-  FUNCTRAX_CUDA_GRAPH_FUNCTIONS(FUNCTRAX_CUDA_MEMBER)  // null where they are missing
+  // Null where they are missing.
+  FUNCTRAX_CUDA_GRAPH_FUNCTIONS(FUNCTRAX_CUDA_MEMBER)
+  FUNCTRAX_CUDA_CONDITION_FUNCTIONS(FUNCTRAX_CUDA_MEMBER)
 #undef FUNCTRAX_CUDA_MEMBER
 
   bool has_graphs() const { return cuGraphCreate != nullptr; }

@@ -109,4 +109,8 @@ class Trap(KernelFault):
 
 
 class EndlessLoop(KernelFault):
-    """The launch took more steps than its limit."""
+    """A launch, or a loop of a graph, took more steps than its limit."""
+
+
+class ConditionFault(RuntimeError):  # noqa: N818
+    """A condition that a graph reads and nobody has set, or one that is not the graph's."""

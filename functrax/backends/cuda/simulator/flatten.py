@@ -1,9 +1,12 @@
-"""Functions without calls and guards: callees stand in their callers, guards are branches."""
+"""Functions without calls and guards: callees stand in their callers, guards are branches.
+
+The one call that stays is that of a function of the driver's own, which is an instruction here.
+"""
 
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import Any, Final
 
 from functrax.backends.cuda.simulator.errors import PtxError
 from functrax.backends.cuda.simulator.syntax import (
@@ -18,6 +21,9 @@ from functrax.backends.cuda.simulator.syntax import (
     Variable,
     Vector,
 )
+
+#: Functions that the driver defines and texts declare; ``instructions/control.py`` executes them.
+_DRIVERS_OWN: Final = frozenset(("cudaGraphSetConditional",))
 
 
 def flatten(text: Text, entry: PtxFunction) -> PtxFunction:
@@ -81,7 +87,7 @@ class _Flattener:
         name = operands[0].name
         arguments: tuple[Any, ...] = operands[1].elements if len(operands) > 1 else ()
         callee = self.text.functions.get(name)
-        if callee is None or not callee.has_body:
+        if callee is None or not (callee.has_body or name in _DRIVERS_OWN):
             raise PtxError(f"call of {name!r}, which the text does not define", call.line)
         if name in inside:
             raise PtxError(f"{name!r} calls itself, which is not supported", call.line)
@@ -89,6 +95,8 @@ class _Flattener:
             raise PtxError(f"call of {name!r} with a wrong number of arguments", call.line)
         self.copies += 1
         mark = f"@{name}{self.copies}"
+        if not callee.has_body:
+            return self.drivers_own(callee, arguments, mark, flat, call)
         names = {r: r + mark for r in callee.registers}
         names |= {v: v + mark for v in callee.variables}
         names |= {x.name: x.name + mark for x in callee.body if isinstance(x, Label)}
@@ -120,6 +128,27 @@ class _Flattener:
             call, parts=("bra",), operands=(PtxSymbol(past.name),), guard=skip
         )
         return [jump, *whole, past]
+
+    def drivers_own(
+        self,
+        callee: PtxFunction,
+        arguments: tuple[Any, ...],
+        mark: str,
+        flat: PtxFunction,
+        call: Instruction,
+    ) -> list[Instruction | Label]:
+        """An instruction whose operands are registers: variables are loaded before it."""
+        loads: list[Instruction | Label] = []
+        operands: list[Any] = []
+        for formal, actual in zip(callee.params, arguments):
+            operands.append(actual)
+            if isinstance(actual, PtxSymbol):
+                operands[-1] = Register(formal.name + mark)
+                flat.registers[formal.name + mark] = formal.type
+                load = ("ld", "param", formal.type.name)
+                loads.append(_like(call, load, (operands[-1], Address(actual, 0))))
+        named = dataclasses.replace(call, parts=("call", callee.name), operands=tuple(operands))
+        return [*loads, named]
 
     def passed(
         self,

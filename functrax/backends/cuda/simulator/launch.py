@@ -45,6 +45,7 @@ class Statistics:
       read, written: where the allocations begin that were only read, and that were written.
       ranges: of each of these the bytes that were read and those that were written, from where it
         begins, if that was asked for.
+      conditions: what ``cudaGraphSetConditional`` gave to handles.
     """
 
     instructions: int = 0
@@ -57,6 +58,7 @@ class Statistics:
     read: set[int] = field(default_factory=set)
     written: set[int] = field(default_factory=set)
     ranges: dict[int, tuple[Ranges, Ranges]] = field(default_factory=dict)
+    conditions: dict[int, int] = field(default_factory=dict)
 
 
 class KernelLaunch:

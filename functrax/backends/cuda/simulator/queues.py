@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import random
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
@@ -126,6 +126,10 @@ class Queues:
         self._waiting[stream].append(operation)
         while self._random.random() < 0.5 and self._step():
             pass
+
+    def drawn(self, some: Sequence[int]) -> int:
+        """One of some numbers."""
+        return self._random.choice(some)
 
     def record(self, event: StreamEvent, stream: int) -> None:
         """Let an event stand for all that a stream was asked for."""

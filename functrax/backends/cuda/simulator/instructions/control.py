@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from functrax.backends.cuda.simulator.decode import BarrierOp, Control, Decoder, opcode
+from functrax.backends.cuda.simulator.errors import DataRace
 from functrax.backends.cuda.simulator.group import ThreadGroup
 from functrax.backends.cuda.simulator.syntax import TYPES, Immediate, Instruction, PtxSymbol
 
@@ -83,6 +86,27 @@ def _barrier(
 
 def _warp_barrier(_: list[Any], g: ThreadGroup) -> None:
     g.batch.synchronize_warps(g)
+
+
+@opcode("call")
+def _set_condition(d: Decoder, i: Instruction) -> None:
+    """cudaGraphSetConditional: gives a handle of a conditional node a value.
+
+    CUDA C++ Programming Guide, Conditional Graph Nodes: calls for one handle must not race.
+    """
+    handle, value = d.operands(2)
+    slots = d.source(handle, TYPES["b64"]), d.source(value, _U32)
+
+    def call(r: list[Any], g: ThreadGroup) -> None:
+        g.at = i
+        conditions = g.batch.launch.statistics.conditions
+        handles, values = (np.broadcast_to(r[slot], (g.count,)) for slot in slots)
+        for k, x in enumerate(handles.tolist()):
+            if x in conditions:
+                g.fault(DataRace, "a condition is set twice by one launch", np.arange(g.count) == k)
+            conditions[x] = int(values[k])
+
+    d.run(call)
 
 
 @opcode("membar", "fence")

@@ -232,7 +232,15 @@ class DeviceArray:
 
 @final
 class DeviceExecutable:
-    def __new__(cls, encoded: tuple[Any, ...], program: Any, gpu: Gpu, /) -> DeviceExecutable: ...
+    def __new__(
+        cls,
+        encoded: tuple[Any, ...],
+        program: Any,
+        gpu: Gpu,
+        parts: dict[int, Any],
+        conditions: tuple[Any, ...],
+        /,
+    ) -> DeviceExecutable: ...
     @property
     def program(self) -> Any: ...
     @property

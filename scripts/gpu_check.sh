@@ -125,6 +125,7 @@ if [ $status -eq 0 ]; then
     step "More tests: ${more[*]}" $more_limit bash -c 'tests "$@"' tests "${more[@]}"
   [ "${FUNCTRAX_CUDA_DRIVER:-libcuda}" != libcuda ] ||
     step "Programs in C" 60 "$python" -m tests.aot.gpu_check
+  step "Loops and branches that the GPU decides" 60 "$python" -m tests.backends.cuda.graphs.on_gpu
   step "Benchmarks" $benchmark_limit "$python" -m benchmarks.gpu $($quick && echo --quick)
 fi
 echo "written: $report" >&2

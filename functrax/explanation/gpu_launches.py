@@ -56,10 +56,11 @@ def graphs_of(e: Explanation) -> tuple[GpuGraph, ...]:
         return ()
     from functrax.backends.cuda import choice, graphs
 
-    if not choice.gpu().table.has_graphs:
+    table = choice.gpu().table
+    if not table.has_graphs:
         return ()
-    found = []
-    for graph in graphs.planned_graphs(e.compiled.program, e.compiled.target):
+    found, conditions = [], graphs.gpu_decides(table)
+    for graph in graphs.planned_graphs(e.compiled.program, e.compiled.target, conditions):
         inside = set(graph.instructions)
         numbers = tuple(k.number for k in e.kernels if inside & set(k.instructions))
         found.append(GpuGraph(graph.nodes, numbers))

@@ -94,9 +94,10 @@ def _graphs(program: RuntimeProgram) -> dict[Instruction, str]:
     compiled = record_of(program)
     if compiled is None or not compiled.target.warp:
         return {}
-    from functrax.backends.cuda.graphs import planned_graphs
+    from functrax.backends.cuda import choice
+    from functrax.backends.cuda.graphs import gpu_decides, planned_graphs
 
-    planned = planned_graphs(program, compiled.target)
+    planned = planned_graphs(program, compiled.target, gpu_decides(choice.gpu().table))
     return {
         x: f"number {n}, of {graph.nodes} nodes, while nobody records"
         for n, graph in enumerate(planned)

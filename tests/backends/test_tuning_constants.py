@@ -22,6 +22,7 @@ FIXED = {
     "cache/program_key.py": {"FORM"},
     "compilation/autotune.py": {"_BYTE", "_ROOM"},
     "cuda/driver.py": None,
+    "cuda/graph_work.py": {"_CONDITIONS", "_CONDITION_BYTES"},
     "disk_cache.py": {"BLOCK", "FORM", "KEY_BYTES", "_SUM_BYTES"},
     "executables/memory_plan.py": {"ALIGNMENT"},
     "gemm/complex_parts.py": {"_PARTS"},

@@ -69,6 +69,7 @@ def test_defaults():
         "debug_nans": False,
         "device_timeout": 0,
         "cuda_graphs": True,
+        "cuda_conditional_nodes": "simulated",
         "debug_infs": False,
         "disable_jit": False,
         "default_matmul_precision": None,

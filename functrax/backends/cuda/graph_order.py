@@ -8,13 +8,16 @@ dependencies is left out, so a chain of kernels is a chain, which drivers launch
 Memory that two slots may share in some call (a result in the memory of a donated argument) counts
 as shared, so the order holds for all addresses that a graph gets later.
 
+Nodes may have bodies of nodes (``graph_work.py``).  Each body has an order of its own, and a node
+accesses what those in its bodies do.
+
 Start at :func:`order_of`.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 
@@ -34,6 +37,14 @@ class SharedPlace(NamedTuple):
     other: int
 
 
+class NodeMemory(NamedTuple):
+    """What a node accesses itself, the body that it is in, and the bodies that it has."""
+
+    accesses: Sequence[BytesAccess]
+    body: int
+    bodies: range
+
+
 def share(shared: list[SharedPlace], one: int, other: int, nbytes: int) -> None:
     """Let two places of so many bytes count as one."""
     first, second = _settled(shared, one), _settled(shared, other)
@@ -50,8 +61,34 @@ def order_of(
       nodes: what each reads and writes.
       shared: what counts as the same memory.
     """
-    every = [[_moved(x, shared) for x in accesses] for accesses in nodes]
-    changing = _written(every)
+    return _order([[_moved(x, shared) for x in accesses] for accesses in nodes])
+
+
+def order_in_bodies(
+    nodes: Sequence[NodeMemory], shared: Sequence[SharedPlace]
+) -> list[tuple[int, ...]]:
+    """For each node those of its body that it comes after, the latest first.
+
+    Args:
+      nodes: those in a node's bodies come after it, and the others of its body after these.
+      shared: what counts as the same memory.
+    """
+    every = [[_moved(x, shared) for x in node.accesses] for node in nodes]
+    inside: dict[int, list[int]] = {}
+    for n, node in enumerate(nodes):
+        inside.setdefault(node.body, []).append(n)
+    for n in reversed(range(len(nodes))):
+        bodies = nodes[n].bodies
+        every[n] += _together([x for b in bodies for m in inside.get(b, ()) for x in every[m]])
+    order: list[tuple[int, ...]] = [()] * len(nodes)
+    for members in inside.values():
+        for n, after in zip(members, _order([every[m] for m in members]), strict=True):
+            order[n] = tuple([members[m] for m in after])
+    return order
+
+
+def _order(every: Sequence[Sequence[BytesAccess]]) -> list[tuple[int, ...]]:
+    changing = _joined([(x.begin, x.end) for accesses in every for x in accesses if x.writes])
     order: list[tuple[int, ...]] = []
     before: list[int] = []  # sets of nodes are the bits of an integer
     live: list[tuple[BytesAccess, int]] = []
@@ -96,10 +133,19 @@ def _moved(x: BytesAccess, shared: Sequence[SharedPlace]) -> BytesAccess:
     return BytesAccess(begin, begin + x.end - x.begin, x.writes)
 
 
-def _written(nodes: Sequence[Sequence[BytesAccess]]) -> list[tuple[int, int]]:
-    """What nodes write, in order and disjoint."""
+def _together(accesses: Sequence[BytesAccess]) -> list[BytesAccess]:
+    """Accesses of the same memory, as few as it takes."""
+    return [
+        BytesAccess(begin, end, writes)
+        for writes in (False, True)
+        for begin, end in _joined([(x.begin, x.end) for x in accesses if x.writes == writes])
+    ]
+
+
+def _joined(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The same bytes, in order and disjoint."""
     found: list[tuple[int, int]] = []
-    for begin, end in sorted((x.begin, x.end) for each in nodes for x in each if x.writes):
+    for begin, end in sorted(ranges):
         if found and begin <= found[-1][1]:
             found[-1] = found[-1][0], max(found[-1][1], end)
         else:

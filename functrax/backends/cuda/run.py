@@ -16,7 +16,8 @@ import numpy as np
 
 from functrax.backends.cuda.array import DeviceArray
 from functrax.backends.cuda.gpu import Gpu
-from functrax.backends.cuda.graphs import GraphPart, GraphUse, launch_places, parts_of
+from functrax.backends.cuda.graph_work import launch_places
+from functrax.backends.cuda.graphs import GraphUse, made_parts
 from functrax.backends.executables.program import (
     HostCall,
     Instruction,
@@ -51,9 +52,8 @@ class DeviceExecutable(RecordedExecutable):
         self.program, self.gpu, self.observer = program, gpu, observer
         #: Constants of the program and of those inside it, on the device.
         self.constants: dict[int, DeviceArray] = {}
-        programs, parts = all_programs(program), parts_of(program, gpu)
         #: Parts that may be graphs, of the program and of those inside it.
-        self.parts = {programs[n]: [*map(GraphPart, found)] for n, found in parts.items()}
+        self.parts = made_parts(program, gpu)
 
     def graphs(self) -> list[GraphUse]:
         """What became of the parts that may be graphs."""

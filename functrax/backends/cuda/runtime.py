@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from functrax.backends.cuda import array, gpu, run
-from functrax.backends.cuda.graphs import parts_of
+from functrax.backends.cuda.graphs import conditions_of, parts_of
 from functrax.backends.executables.program import Launch, RuntimeProgram
 from functrax.backends.executables.program_encoding import encode
 from functrax.backends.ptx.code import DeviceCode
@@ -50,8 +50,9 @@ def _native() -> GpuRuntime | None:
             grid = code.grid(x.units) if x.units else 0
             return kernel, x.params or (0,), grid, x.cost, code.block, x.begins, False
 
-        encoded = encode(program, launching)
-        return extension.DeviceExecutable(encoded, program, gpu, parts_of(program, gpu))
+        encoded, parts = encode(program, launching), parts_of(program, gpu)
+        conditions = conditions_of(program, gpu, parts)
+        return extension.DeviceExecutable(encoded, program, gpu, parts, conditions)
 
     return GpuRuntime("native", extension.Gpu, extension.DeviceArray, load)
 

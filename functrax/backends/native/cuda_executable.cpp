@@ -379,9 +379,9 @@ bool place_constants(Program& p, Gpu* gpu) {
 }
 
 PyObject* construct(PyTypeObject* of, PyObject* args, PyObject*) {
-  PyObject *encoded, *program, *gpu, *parts;
-  if (!PyArg_ParseTuple(args, "O!OOO!", &PyTuple_Type, &encoded, &program, &gpu, &PyDict_Type,
-                        &parts)) {
+  PyObject *encoded, *program, *gpu, *parts, *conditions;
+  if (!PyArg_ParseTuple(args, "O!OOO!O!", &PyTuple_Type, &encoded, &program, &gpu, &PyDict_Type,
+                        &parts, &PyTuple_Type, &conditions)) {
     return nullptr;
   }
   if (!is_gpu(gpu)) return PyErr_Format(PyExc_TypeError, "DeviceExecutable: expected a GPU");
@@ -399,6 +399,7 @@ PyObject* construct(PyTypeObject* of, PyObject* args, PyObject*) {
   if (!place_constants(*decoded, reinterpret_cast<Gpu*>(gpu))) return nullptr;
   auto graphs = std::make_unique<Graphs>();
   if (!add_parts(*graphs, *decoded, parts)) return nullptr;
+  if (!add_conditions(*graphs, conditions)) return nullptr;
   PyObject* self = of->tp_alloc(of, 0);
   if (self == nullptr) return nullptr;
   as_executable(self)->call = call;

@@ -1,9 +1,9 @@
 // Programs that a GPU runs, as Python objects that can be called: follows
 // functrax/backends/cuda/run.py.
 //
-// DeviceExecutable(encoded, program, gpu, parts)(values, donated=()) asks the GPU for all the work
-// of a program and returns its results, which are there later. `parts` are those that may be graphs
-// (graphs.py).
+// DeviceExecutable(encoded, program, gpu, parts, conditions)(values, donated=()) asks the GPU for
+// all the work of a program and returns its results, which are there later. `parts` are those that
+// may be graphs, and `conditions` what those need that have branches and loops (graphs.py).
 
 #pragma once
 

@@ -5,10 +5,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "cuda_graph_order.h"
 #include "cuda_run.h"
 #include "interpreter_exit.h"
-#include "program_walk.h"
 #include "reference.h"
 #include "small_array.h"
 
@@ -19,91 +17,6 @@ using executor::Frame;
 using program::Instruction;
 using program::Op;
 using program::Program;
-using program::Slot;
-
-// A run, as program_walk.h has it, that writes down what is to be done.
-class Recording {
- public:
-  explicit Recording(PartWork& found) : found_(found) {
-    found_.works.clear();
-    found_.places.clear();
-  }
-
-  bool program(const Program& p, Frame& frame) {
-    for (int slot : p.sharing) frame.slots[slot] = frame.slots[p.slots[slot].shares];
-    return part(p, frame, 0, static_cast<int>(p.instructions.size()));
-  }
-  bool part(const Program& p, Frame& frame, int begin, int end) {
-    for (int k = begin; k < end; ++k) {
-      if (!instruction(p, p.instructions[k], frame)) return false;
-    }
-    return true;
-  }
-  bool copy(void* target, const void* source, std::int64_t nbytes) {
-    if (target == source || nbytes == 0) return true;
-    found_.works.push_back({nullptr, nullptr, found_.places.size(), nbytes});
-    found_.places.push_back(target);
-    found_.places.push_back(const_cast<void*>(source));
-    return true;
-  }
-  bool read(const void*, void*, std::int64_t) { return refused(); }
-  bool poll(std::int64_t) { return true; }
-
- private:
-  bool instruction(const Program& p, const Instruction& x, Frame& frame) {
-    switch (x.op) {
-      case Op::kLaunch:
-        return launch(p, x, frame);
-      case Op::kCopy: {
-        const int source = x.inputs[0];
-        return copy(frame.slots[x.outputs[0]], frame.slots[source], p.slots[source].nbytes);
-      }
-      case Op::kScan:
-        return executor::LoopRun<Recording>(*this, p, x, frame).run();
-      default:
-        return refused();
-    }
-  }
-
-  bool launch(const Program& p, const Instruction& x, Frame& frame) {
-    if (x.units == 0) return true;
-    const std::size_t first = found_.places.size();
-    found_.works.push_back({&p, &x, first, 0});
-    found_.places.resize(first + x.operands.size());
-    executor::put_addresses(x, frame, found_.places.data() + first);
-    return true;
-  }
-
-  bool refused() {
-    PyErr_SetString(PyExc_SystemError, "an instruction that waits for the host is in a graph");
-    return false;
-  }
-
-  PartWork& found_;
-};
-
-std::vector<std::vector<Access>> accesses_of(const PartWork& work) {
-  std::vector<std::vector<Access>> nodes;
-  for (const Work& x : work.works) {
-    auto& accesses = nodes.emplace_back();
-    const auto add = [&](void* place, std::int64_t before, std::int64_t nbytes, bool writes) {
-      const Place begin = as_place(place) - static_cast<Place>(before);
-      accesses.push_back({begin, begin + static_cast<Place>(nbytes), writes});
-    };
-    if (x.launch == nullptr) {
-      add(work.places[x.first], 0, x.nbytes, true);
-      add(work.places[x.first + 1], 0, x.nbytes, false);
-      continue;
-    }
-    const Instruction& launch = *x.launch;
-    for (std::size_t k = 0; k < launch.operands.size(); ++k) {
-      const std::int64_t nbytes = x.program->slots[launch.operands[k]].nbytes;
-      const std::int64_t before = launch.begins.empty() ? 0 : launch.begins[k];
-      add(work.places[x.first + k], before, nbytes, k >= launch.inputs.size());
-    }
-  }
-  return nodes;
-}
 
 // Results that lie in the memory of an argument if that is donated, which is so in some calls.
 std::vector<SharedPlace> shared_places(const Program& p, Frame& frame) {
@@ -124,27 +37,6 @@ void read_given(const Program& p, Frame& frame, std::vector<void*>& given) {
   for (int n : p.written) given.push_back(frame.slots[p.outputs[n]]);
 }
 
-// What a node for a launch is made of, and changed to.
-class LaunchNode {
- public:
-  LaunchNode(const Instruction& x, void** places) : parameters_(x.operands.size() + 1) {
-    const std::size_t count = x.operands.size();
-    for (std::size_t k = 0; k < count; ++k) parameters_[k] = places + k;
-    parameters_[count] = const_cast<std::int64_t*>(x.params.data());
-    node_ = {reinterpret_cast<Handle>(x.kernel),
-             {static_cast<unsigned>(x.units), 1, 1},
-             {static_cast<unsigned>(x.grain), 1, 1},
-             0,
-             parameters_.data(),
-             nullptr};
-  }
-  const KernelNode* get() const { return &node_; }
-
- private:
-  SmallArray<void*, 16> parameters_;
-  KernelNode node_;
-};
-
 CopyNode copy_node(std::int64_t nbytes, void* const* places) {
   const auto side = [&](void* place) {
     CopyNode::Side made{};
@@ -158,6 +50,41 @@ CopyNode copy_node(std::int64_t nbytes, void* const* places) {
 }
 
 }  // namespace
+
+// What a node for a kernel is made of, and changed to.
+class KernelParameters {
+ public:
+  KernelParameters(const Instruction& x, void** places) : parameters_(x.operands.size() + 1) {
+    const std::size_t count = x.operands.size();
+    for (std::size_t k = 0; k < count; ++k) parameters_[k] = places + k;
+    parameters_[count] = const_cast<std::int64_t*>(x.params.data());
+    fill(reinterpret_cast<Handle>(x.kernel), x.units, x.grain);
+  }
+  KernelParameters(const Work& x, const SettingKernels& kernels, Condition& condition,
+                   void** places)
+      : parameters_(3) {
+    parameters_[0] = &condition;
+    parameters_[1] = places;
+    parameters_[2] = const_cast<std::int64_t*>(&x.last);
+    int size = 0;  // the logarithm of the cell's bytes
+    while (std::int64_t{1} << size < x.nbytes) ++size;
+    fill(kernels[2 * size + (x.is_unsigned ? 0 : 1)], 1, 1);
+  }
+  const KernelNode* get() const { return &node_; }
+
+ private:
+  void fill(Handle function, std::int64_t grid, std::int64_t block) {
+    node_ = {function,
+             {static_cast<unsigned>(grid), 1, 1},
+             {static_cast<unsigned>(block), 1, 1},
+             0,
+             parameters_.data(),
+             nullptr};
+  }
+
+  SmallArray<void*, 16> parameters_;
+  KernelNode node_;
+};
 
 // ---- executable graphs --------------------------------------------------------------------------
 
@@ -176,8 +103,10 @@ ExecutableGraph::~ExecutableGraph() {
 int ExecutableGraph::make(const PartWork& work, const std::vector<std::vector<int>>& order,
                           const char*& function) {
   work_ = work;
+  bodies_.assign(1, nullptr);
   function = "cuGraphCreate";
   int error = gpu_.driver.cuGraphCreate(&graph_, 0);
+  bodies_[0] = graph_;
   for (std::size_t k = 0; error == kSuccess && k < work_.works.size(); ++k) {
     error = add(work_.works[k], order[k], function);
   }
@@ -191,21 +120,45 @@ int ExecutableGraph::add(const Work& x, const std::vector<int>& after, const cha
   for (std::size_t k = 0; k < after.size(); ++k) others[k] = nodes_[after[k]];
   void** places = work_.places.data() + x.first;
   Handle& node = nodes_.emplace_back(nullptr);
-  if (x.launch == nullptr) {
+  const Handle in = bodies_[x.body];
+  if (x.kind == Work::kCopy) {
     function = "cuGraphAddMemcpyNode";
     const CopyNode copy = copy_node(x.nbytes, places);
-    return gpu_.driver.cuGraphAddMemcpyNode(&node, graph_, others.data(), after.size(), &copy,
+    return gpu_.driver.cuGraphAddMemcpyNode(&node, in, others.data(), after.size(), &copy,
                                             gpu_.context_);
   }
+  if (x.condition == static_cast<int>(conditions_.size())) {  // numbered as they are needed
+    function = "cuGraphConditionalHandleCreate";
+    const int error = gpu_.driver.cuGraphConditionalHandleCreate(&conditions_.emplace_back(),
+                                                                 graph_, gpu_.context_, 0, 0);
+    if (error != kSuccess) return error;
+  }
+  if (x.bodies > 0) {
+    function = "cuGraphAddNode";
+    ConditionalNode made{};
+    made.type = kConditional;
+    made.handle = conditions_[x.condition];
+    made.kind = x.kind == Work::kLoop ? kLoopNode : kSwitchNode;
+    made.size = static_cast<unsigned>(x.bodies);
+    made.context = gpu_.context_;
+    const int error = gpu_.driver.cuGraphAddNode(&node, in, others.data(), after.size(), &made);
+    if (error != kSuccess) return error;
+    bodies_.resize(x.first_body + x.bodies);  // they are numbered in the same order
+    std::copy(made.bodies, made.bodies + x.bodies, bodies_.begin() + x.first_body);
+    return kSuccess;
+  }
   function = "cuGraphAddKernelNode";
-  const LaunchNode launch(*x.launch, places);
-  return gpu_.driver.cuGraphAddKernelNode(&node, graph_, others.data(), after.size(), launch.get());
+  const KernelParameters launch = kernel_node(x, places);
+  return gpu_.driver.cuGraphAddKernelNode(&node, in, others.data(), after.size(), launch.get());
+}
+
+KernelParameters ExecutableGraph::kernel_node(const Work& x, void** places) {
+  if (x.kind == Work::kLaunch) return KernelParameters(*x.launch, places);
+  return KernelParameters(x, setting_, conditions_[x.condition], places);
 }
 
 bool ExecutableGraph::fits(const PartWork& work) const {
-  const auto same = [](const Work& x, const Work& y) {
-    return x.launch == y.launch && x.nbytes == y.nbytes;
-  };
+  const auto same = [](const Work& x, const Work& y) { return x.like(y); };
   return std::equal(work_.works.begin(), work_.works.end(), work.works.begin(), work.works.end(),
                     same);
 }
@@ -213,19 +166,18 @@ bool ExecutableGraph::fits(const PartWork& work) const {
 bool ExecutableGraph::patch(const PartWork& work, std::int64_t& patched) {
   for (std::size_t k = 0; k < nodes_.size(); ++k) {
     const Work& x = work_.works[k];
-    const std::size_t count = x.launch == nullptr ? 2 : x.launch->operands.size();
     void** mine = work_.places.data() + x.first;
     const void* const* theirs = work.places.data() + x.first;
-    if (std::equal(mine, mine + count, theirs)) continue;
-    std::copy(work.places.data() + x.first, work.places.data() + x.first + count, mine);
+    if (std::equal(mine, mine + x.count, theirs)) continue;
+    std::copy(work.places.data() + x.first, work.places.data() + x.first + x.count, mine);
     ++patched;
-    if (x.launch == nullptr) {
+    if (x.kind == Work::kCopy) {
       const CopyNode copy = copy_node(x.nbytes, mine);
       const int error =
           gpu_.driver.cuGraphExecMemcpyNodeSetParams(executable_, nodes_[k], &copy, gpu_.context_);
       if (!gpu_.check(error, "cuGraphExecMemcpyNodeSetParams")) return false;
     } else {
-      const LaunchNode launch(*x.launch, mine);
+      const KernelParameters launch = kernel_node(x, mine);
       const int error =
           gpu_.driver.cuGraphExecKernelNodeSetParams(executable_, nodes_[k], launch.get());
       if (!gpu_.check(error, "cuGraphExecKernelNodeSetParams")) return false;
@@ -236,31 +188,31 @@ bool ExecutableGraph::patch(const PartWork& work, std::int64_t& patched) {
 
 // ---- parts of programs --------------------------------------------------------------------------
 
-int GraphPart::ask(Gpu& gpu, const Program& p, Frame& frame) {
+int GraphPart::ask(Gpu& gpu, const Conditions& conditions, const Program& p, Frame& frame) {
   if (at_work_ || refused_) return 0;
-  if (!std::exchange(ran_, true)) return 0;  // a graph of what runs once is not worth its making
+  if (!std::exchange(ran_, true)) return 0;
   at_work_ = true;
-  const int asked = changed(gpu, p, frame);
+  const int asked = changed(gpu, conditions, p, frame);
   at_work_ = false;
   return asked;
 }
 
-int GraphPart::changed(Gpu& gpu, const Program& p, Frame& frame) {
+int GraphPart::changed(Gpu& gpu, const Conditions& conditions, const Program& p, Frame& frame) {
   read_given(p, frame, given_);
   int number = 0;
   while (number < kGraphs && !(graphs_[number] && graphs_[number]->given == given_)) ++number;
   if (number == kGraphs) {
     number = (last_ + 1) % kGraphs;
     std::unique_ptr<ExecutableGraph>& graph = graphs_[number];
-    if (!Recording(work_).part(p, frame, begin, end)) return -1;
+    if (!record_part(work_, conditions.copies, p, frame, begin, end)) return -1;
     if (graph && graph->fits(work_)) {
       if (!graph->patch(work_, patched_)) {
         graph.reset();
         return -1;
       }
     } else {
-      graph = std::make_unique<ExecutableGraph>(gpu);
-      const auto order = order_of(accesses_of(work_), shared_places(p, frame));
+      graph = std::make_unique<ExecutableGraph>(gpu, conditions.kernels);
+      const auto order = order_of_works(work_, shared_places(p, frame));
       const char* function;
       const int error = graph->make(work_, order, function);
       if (error != kSuccess) {
@@ -287,6 +239,17 @@ PyObject* GraphPart::told(int number) const {
                        static_cast<long long>(launches_), static_cast<long long>(patched_));
 }
 
+namespace {
+
+bool loops(const Instruction& x) {
+  const auto inside = [](const auto& p) {
+    return std::any_of(p->instructions.begin(), p->instructions.end(), loops);
+  };
+  return x.op == Op::kWhile || std::any_of(x.programs.begin(), x.programs.end(), inside);
+}
+
+}  // namespace
+
 bool add_parts(Graphs& graphs, const Program& program, PyObject* parts) {
   Ref number(PyLong_FromLong(program.number));
   PyObject* found = number ? PyDict_GetItemWithError(parts, number.get()) : nullptr;
@@ -294,7 +257,9 @@ bool add_parts(Graphs& graphs, const Program& program, PyObject* parts) {
   for (Py_ssize_t k = 0; found != nullptr && k < PyTuple_GET_SIZE(found); ++k) {
     int begin, end;
     if (!PyArg_ParseTuple(PyTuple_GET_ITEM(found, k), "ii", &begin, &end)) return false;
-    graphs[&program].emplace_back(begin, end);
+    const auto first = program.instructions.begin();
+    const bool at_once = std::any_of(first + begin, first + end, loops);
+    graphs.parts[&program].emplace_back(begin, end, at_once);
   }
   for (const Instruction& x : program.instructions) {
     for (const auto& inner : x.programs) {
@@ -304,9 +269,28 @@ bool add_parts(Graphs& graphs, const Program& program, PyObject* parts) {
   return true;
 }
 
+bool add_conditions(Graphs& graphs, PyObject* conditions) {
+  if (PyTuple_GET_SIZE(conditions) == 0) return true;
+  PyObject* kernels;
+  long long node_bytes, most_bytes;
+  if (!PyArg_ParseTuple(conditions, "O!LL", &PyTuple_Type, &kernels, &node_bytes, &most_bytes)) {
+    return false;
+  }
+  Conditions& found = graphs.conditions;
+  found.copies = {node_bytes, most_bytes};
+  if (PyTuple_GET_SIZE(kernels) != static_cast<Py_ssize_t>(found.kernels.size())) {
+    PyErr_SetString(PyExc_ValueError, "a wrong number of kernels that set conditions");
+    return false;
+  }
+  for (std::size_t k = 0; k < found.kernels.size(); ++k) {
+    found.kernels[k] = PyLong_AsVoidPtr(PyTuple_GET_ITEM(kernels, static_cast<Py_ssize_t>(k)));
+  }
+  return !PyErr_Occurred();
+}
+
 PyObject* told(const Graphs& graphs) {
   Ref list(PyList_New(0));
-  for (const auto& [program, parts] : graphs) {
+  for (const auto& [program, parts] : graphs.parts) {
     for (const GraphPart& part : parts) {
       Ref one(list ? part.told(program->number) : nullptr);
       if (!one || PyList_Append(list.get(), one.get()) != 0) return nullptr;

@@ -22,12 +22,18 @@ struct SharedPlace {
   Place begin, end, other;
 };
 
+// What a node accesses itself, the body that it is in, and the bodies that it has.
+struct NodeMemory {
+  std::vector<Access> accesses;
+  int body, first_body, bodies;
+};
+
 // Lets two places of so many bytes count as one.
 void share(std::vector<SharedPlace>& shared, Place one, Place other, std::size_t nbytes);
 
-// For each node, of which accesses are given, the nodes that it comes after, without those that
-// follow from these; the latest first.
-std::vector<std::vector<int>> order_of(const std::vector<std::vector<Access>>& nodes,
-                                       const std::vector<SharedPlace>& shared);
+// For each node those of its body that it comes after, without those that follow from these; the
+// latest first. Those in a node's bodies come after it, and the others of its body after these.
+std::vector<std::vector<int>> order_in_bodies(std::vector<NodeMemory> nodes,
+                                              const std::vector<SharedPlace>& shared);
 
 }  // namespace functrax::cuda

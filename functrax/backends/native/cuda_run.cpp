@@ -25,6 +25,8 @@ using program::Slot;
 // One run of a program: asks for its work in order.
 class Run {
  public:
+  static constexpr bool kDecidesLater = false;
+
   Run(Gpu& gpu, Graphs& graphs, std::vector<Event>* events)
       : gpu_(gpu), graphs_(graphs), events_(events) {}
 
@@ -32,11 +34,12 @@ class Run {
     for (int slot : p.sharing) frame.slots[slot] = frame.slots[p.slots[slot].shares];
     if (events_ != nullptr) return timed(p, frame);
     int next = 0;
-    const auto parts = graphs_.empty() ? graphs_.end() : graphs_.find(&p);
-    if (parts != graphs_.end()) {
+    const auto& all = graphs_.parts;
+    const auto parts = all.empty() ? graphs_.parts.end() : graphs_.parts.find(&p);
+    if (parts != all.end()) {
       for (GraphPart& part : parts->second) {
         if (!instructions(p, frame, next, part.begin)) return false;
-        const int asked = part.ask(gpu_, p, frame);
+        const int asked = part.ask(gpu_, graphs_.conditions, p, frame);
         if (asked < 0) return false;
         next = asked == 1 ? part.end : part.begin;
       }

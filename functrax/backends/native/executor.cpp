@@ -39,6 +39,8 @@ std::int64_t coarse_now() {
 
 class Run {
  public:
+  static constexpr bool kDecidesLater = false;
+
   Run(const Program& p, Owner& owner, std::vector<Event>* events)
       : owner_(&owner), events_(events), mode_(p.flushes) {}
   // A run that began without the GIL and ends without it.

@@ -6,6 +6,10 @@
 //   bool copy(void* to, const void* from, n)       copies bytes of slots
 //   bool read(const void* from, void* to, n)       gets bytes that decide what is done next
 //   bool poll(cost)                                false where the run must end
+//   kDecidesLater                                  whether this is written down, by whom a while is
+//                                                  decided later: its carry is in its first place
+//                                                  before it begins, and instead of read there is
+//   bool goes_on(const void* cell, LoopRun&, bool& goes_on)
 //
 // Each is false with an error set. Addresses are Run's, and only counted with here.
 
@@ -42,14 +46,10 @@ bool run_inner(Run& run, const program::Program& p, Frame& frame, void* const* t
   return true;
 }
 
+// Runs a branch by its number.
 template <class Run>
-bool run_cond(Run& run, const program::Program& p, const program::Instruction& x, Frame& frame) {
-  const std::int64_t nbytes = p.slots[x.inputs[0]].nbytes;
-  const auto last = static_cast<std::int64_t>(x.programs.size()) - 1;
-  std::uint64_t bits = 0;
-  if (!run.read(frame.slots[x.inputs[0]], &bits, nbytes)) return false;
-  const std::int64_t index = as_integer(bits, nbytes, x.is_unsigned);
-  const program::Program& branch = *x.programs[std::clamp<std::int64_t>(index, 0, last)];
+bool run_branch(Run& run, const program::Instruction& x, Frame& frame, std::int64_t number) {
+  const program::Program& branch = *x.programs[number];
   Frame inside(branch, frame.arena + x.workspace);
   for (std::size_t k = 0; k < branch.inputs.size(); ++k) {
     inside.slots[branch.inputs[k]] = frame.slots[x.inputs[k + 1]];
@@ -57,6 +57,16 @@ bool run_cond(Run& run, const program::Program& p, const program::Instruction& x
   SmallArray<void*, 16> targets(x.outputs.size());
   for (std::size_t k = 0; k < x.outputs.size(); ++k) targets[k] = frame.slots[x.outputs[k]];
   return run_inner(run, branch, inside, targets.data());
+}
+
+template <class Run>
+bool run_cond(Run& run, const program::Program& p, const program::Instruction& x, Frame& frame) {
+  const std::int64_t nbytes = p.slots[x.inputs[0]].nbytes;
+  const auto last = static_cast<std::int64_t>(x.programs.size()) - 1;
+  std::uint64_t bits = 0;
+  if (!run.read(frame.slots[x.inputs[0]], &bits, nbytes)) return false;
+  const std::int64_t index = as_integer(bits, nbytes, x.is_unsigned);
+  return run_branch(run, x, frame, std::clamp<std::int64_t>(index, 0, last));
 }
 
 // A run of a loop: where the parts of its carry are now, and where they go next.
@@ -85,6 +95,27 @@ class LoopRun {
     return true;
   }
 
+  // Calls a function of the bytes of each part of the carry that has two places.
+  template <class Function>
+  void each_moved(Function function) {
+    for (std::size_t k = 0; k < parts_; ++k) {
+      if (first_[k] != second_[k]) function(slot(loop_.carry[k]).nbytes);
+    }
+  }
+
+  // Copies the carry to its first place from where a step has left it.
+  bool copy_back() {
+    for (std::size_t k = 0; k < parts_; ++k) {
+      if (!run_.copy(first_[k], now_[k], slot(loop_.carry[k]).nbytes)) return false;
+    }
+    return true;
+  }
+
+  // Lets the carry count as being in its first place.
+  void came_back() {
+    for (std::size_t k = 0; k < parts_; ++k) now_[k] = first_[k];
+  }
+
  private:
   const program::Slot& slot(int number) const { return p_.slots[number]; }
 
@@ -93,7 +124,8 @@ class LoopRun {
       now_[k] = frame_.slots[loop_.carry[k]];
       first_[k] = frame_.slots[x_.outputs[k]];
       second_[k] = loop_.in_place[k] ? first_[k] : place_ + loop_.second[k];
-      if (loop_.in_place[k] && !move(k, first_[k])) return false;
+      const bool begins_there = Run::kDecidesLater && x_.op == program::Op::kWhile;
+      if ((loop_.in_place[k] || begins_there) && !move(k, first_[k])) return false;
     }
     return true;
   }
@@ -129,13 +161,24 @@ class LoopRun {
     void* const cell = place_ + loop_.cell;
     for (;;) {
       carry_to(test, cond.inputs, x_.cond_consts.size());
-      unsigned char goes_on = 0;
-      if (!run_inner(run_, cond, test, &cell) || !run_.read(cell, &goes_on, 1)) return false;
-      if (goes_on == 0) return true;
+      bool goes_on = false;
+      if (!run_inner(run_, cond, test, &cell) || !decide(cell, goes_on)) return false;
+      if (!goes_on) return true;
       for (std::size_t k = 0; k < parts_; ++k) {
         targets_[k] = now_[k] == first_[k] ? second_[k] : first_[k];
       }
       if (!step(inside)) return false;
+    }
+  }
+
+  bool decide(const void* cell, bool& goes_on) {
+    if constexpr (Run::kDecidesLater) {
+      return run_.goes_on(cell, *this, goes_on);
+    } else {
+      unsigned char found = 0;
+      if (!run_.read(cell, &found, 1)) return false;
+      goes_on = found != 0;
+      return true;
     }
   }
 

@@ -223,6 +223,10 @@ class ProgramRun:
 
     __slots__ = ("_events", "_flushes", "_numbers", "_observer", "_owner")
 
+    #: Whether a run is only written down, and a ``While`` is decided later: its carry is in its
+    #: first place before it begins.
+    decides_later = False
+
     def __init__(
         self,
         owner: Any,
@@ -259,6 +263,10 @@ class ProgramRun:
     def number(self, address: int, dtype: np.dtype[Any]) -> Any:
         """A number that decides what is done next."""
         return view_memory(address, (), dtype, self)[()]
+
+    def goes_on(self, cell: int, loop: LoopRun) -> bool:
+        """Whether a loop goes on, as its condition has left it in a cell."""
+        return bool(self.number(cell, _BOOL))
 
     def program(self, program: RuntimeProgram, frame: Frame) -> None:
         """Run a program whose inputs and outputs have got their addresses."""
@@ -310,7 +318,7 @@ class ProgramRun:
             case CondInstruction():
                 self._cond(x, slots, frame, place)
             case _:
-                _Loop(self, x, slots, frame, place).run()
+                LoopRun(self, x, slots, frame, place).run()
 
     def host_call(self, x: HostCall, slots: Sequence[Slot], frame: Frame) -> None:
         """Call a function of NumPy arrays."""
@@ -350,7 +358,10 @@ class ProgramRun:
 
     def _cond(self, x: CondInstruction, slots: Sequence[Slot], frame: Frame, place: int) -> None:
         index = int(self.number(frame[x.index], slots[x.index].dtype))
-        branch = x.branches[min(max(index, 0), len(x.branches) - 1)]
+        self._branch(x, min(max(index, 0), len(x.branches) - 1), frame, place)
+
+    def _branch(self, x: CondInstruction, number: int, frame: Frame, place: int) -> None:
+        branch = x.branches[number]
         inner = self.inner_frame(branch, [frame[s] for s in x.operands], place)
         self.inner(branch, inner, [frame[s] for s in x.outputs])
 
@@ -373,7 +384,7 @@ class ProgramRun:
             self.copy(targets[n], frame[place], slots[place].nbytes)
 
 
-class _Loop:
+class LoopRun:
     """A run of a loop: where the parts of its carry are now, and where they go next."""
 
     def __init__(
@@ -387,8 +398,9 @@ class _Loop:
         places = zip(self._first, space.carry, strict=True)
         self._second = [a if second < 0 else place + second for a, second in places]
         self._now = [frame[s] for s in x.carry]
+        begins_there = run.decides_later and isinstance(x, WhileInstruction)
         for k, second in enumerate(space.carry):
-            if second < 0:  # updated where it is
+            if second < 0 or begins_there:  # updated where it is, or read from there
                 self._move(k, self._first[k])
 
     def _move(self, k: int, target: int) -> None:
@@ -404,6 +416,20 @@ class _Loop:
         for k, place in enumerate(self._first):
             self._move(k, place)
 
+    def moved(self) -> list[int]:
+        """The bytes of each part of the carry that has two places."""
+        places = zip(self._first, self._second, self._sizes)
+        return [size for first, second, size in places if first != second]
+
+    def copy_back(self) -> None:
+        """Copy the carry to its first place from where a step has left it."""
+        for first, now, size in zip(self._first, self._now, self._sizes):
+            self._run.copy(first, now, size)
+
+    def came_back(self) -> None:
+        """Let the carry count as being in its first place."""
+        self._now = [*self._first]
+
     def _while(self, x: WhileInstruction) -> None:
         run, frame = self._run, self._frame
         test = run.inner_frame(x.cond, [frame[s] for s in x.cond_consts], self._arena)
@@ -412,7 +438,7 @@ class _Loop:
             for slot, address in zip(x.cond.inputs[len(x.cond_consts) :], self._now):
                 test[slot] = address
             run.inner(x.cond, test, [self._cell])
-            if not run.number(self._cell, _BOOL):
+            if not run.goes_on(self._cell, self):
                 return
             places = zip(self._first, self._second, self._now)
             self._step(body, [b if now == a else a for a, b, now in places])

@@ -122,6 +122,9 @@ class Target:
       graph_ns: nanoseconds that the host takes to ask it for a graph of these.
       graph_node_ns: nanoseconds that it takes for a node of the graph, if that has got other
         addresses.
+      node_ns: nanoseconds that a GPU takes for a node of a graph that waits for another.
+      branch_ns: nanoseconds that it takes for a node that decides between others.
+      moved_byte_ns: nanoseconds that it takes to copy a byte from one place to another.
       graph_nodes: how many nodes a graph has at most: each takes memory of the driver, and time to
         make.
       exposed: how much of the shorter one of computing and moving is not hidden behind the other.
@@ -220,6 +223,9 @@ class Target:
     enqueue_ns: float = 0.0
     graph_ns: float = 0.0
     graph_node_ns: float = 0.0
+    node_ns: float = 0.0
+    branch_ns: float = 0.0
+    moved_byte_ns: float = 0.0
     graph_nodes: int = 0
     exposed: float = 0.4
     cache_byte_ns: float = 0.014

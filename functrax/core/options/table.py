@@ -359,6 +359,15 @@ OPTIONS: Final[dict[str, Option]] = {
             "Ask a GPU for the launches of a program as CUDA graphs, from its second run on.",
             compiled=True,
         ),
+        Option(
+            "cuda_conditional_nodes",
+            "choice",
+            "simulated",
+            "Where a GPU decides loops and branches by itself, in such graphs: nowhere, on the "
+            "simulated driver, or everywhere. No GPU has run it yet.",
+            choices=("never", "simulated", "always"),
+            compiled=True,
+        ),
         Option("cache", "switch", True, "Keep compiled kernels on disk for the next process."),
         Option("cache_programs", "switch", True, "Keep whole programs there, not only kernels."),
         Option("plans", "switch", True, "Make programs of new sizes from those of earlier ones."),

@@ -28,6 +28,10 @@ CAPABILITIES: Final = (75, 80, 86, 89, 90, 100, 120)
 #: half a launch.  No GPU has measured them here.
 ENQUEUE_NS, GRAPH_NS, GRAPH_NODE_NS = 2500.0, 2500.0, 1450.0
 
+#: What a GPU takes for a node of a graph that waits for another, for a node that decides between
+#: others, and to copy a byte: of an H200 (docs/decisions/0066, benchmarks/RESULTS_GPU.md).
+NODE_NS, BRANCH_NS, MOVED_BYTE_NS = 830.0, 7300.0, 0.0005
+
 #: One thread.  ``vector_bytes`` is what it computes at once, so that kernels are scalar.
 _THREAD: Final = Target(
     "an NVIDIA GPU",
@@ -53,6 +57,9 @@ _THREAD: Final = Target(
     enqueue_ns=ENQUEUE_NS,
     graph_ns=GRAPH_NS,
     graph_node_ns=GRAPH_NODE_NS,
+    node_ns=NODE_NS,
+    branch_ns=BRANCH_NS,
+    moved_byte_ns=MOVED_BYTE_NS,
     graph_nodes=4096,
     functions=frozenset(("fma", "float16")),
 )

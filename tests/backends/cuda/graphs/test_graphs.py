@@ -338,14 +338,16 @@ def test_what_is_worth_a_graph() -> None:
 
         return f
 
-    parts = [graph_parts(program_of(chain(n), X), target) for n in (1, 2, 3, 4)]
+    parts = [graph_parts(program_of(chain(n), X), target, True) for n in (1, 2, 3, 4)]
     assert parts == [{}, {}, {0: ((0, 3),)}, {0: ((0, 4),)}]
     small = functrax.core.records.replace(target, graph_nodes=4)
-    assert graph_parts(program_of(chain(9), X), small) == {0: ((0, 4), (4, 8))}
+    assert graph_parts(program_of(chain(9), X), small, True) == {0: ((0, 4), (4, 8))}
     program = program_of(scanned, X)
-    (inside,) = graph_parts(program, target)
+    (inside,) = graph_parts(program, target, True)
     assert inside == 0
-    assert set(graph_parts(program, functrax.core.records.replace(target, graph_nodes=3))) <= {0, 1}
+    assert set(
+        graph_parts(program, functrax.core.records.replace(target, graph_nodes=3), True)
+    ) <= {0, 1}
 
 
 def test_jitted_functions_and_what_is_said_of_them(tmp_path: Any) -> None:

@@ -6,6 +6,7 @@ Start at :func:`launches_of`.
 from __future__ import annotations
 
 from functrax.backends.compilation.codegen import DeviceKernelCode
+from functrax.backends.executables.program import HostCall
 from functrax.core.records import record
 from functrax.explanation.record import Explanation
 
@@ -65,6 +66,22 @@ def graphs_of(e: Explanation) -> tuple[GpuGraph, ...]:
         numbers = tuple(k.number for k in e.kernels if inside & set(k.instructions))
         found.append(GpuGraph(graph.nodes, numbers))
     return tuple(found)
+
+
+def calls_of(e: Explanation) -> tuple[str, ...]:
+    """Who computes what is no kernel, of a program that was compiled for a GPU: a line for each."""
+    if not e.compiled.target.warp:
+        return ()
+    from functrax.backends.cuda import choice
+    from functrax.backends.cuda.libraries.opened import libraries_of
+
+    libraries = libraries_of(choice.gpu().table)
+    return tuple(
+        f"#{kernel.number} {x.name} {libraries.who(x.device)}"
+        for kernel in e.kernels
+        for x in kernel.instructions
+        if isinstance(x, HostCall) and x.device is not None
+    )
 
 
 def launches_of(e: Explanation) -> tuple[GpuLaunch, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence, Set as AbstractSet
 
 from functrax.core.records import record
-from functrax.explanation.gpu_launches import GpuGraph, GpuLaunch, graphs_of, launches_of
+from functrax.explanation.gpu_launches import GpuGraph, GpuLaunch, calls_of, graphs_of, launches_of
 from functrax.explanation.record import Explanation, KernelFacts, ProgramLevel, Recomputed
 
 _MOST_LINES = 3  # of the user's program, for each kernel
@@ -104,7 +104,7 @@ def _kernel_table(e: Explanation) -> TextTable:
         ]
         row += _rates(k)[-len(rates) :] if measured else []
         rows.append([*row, _lines(k)])
-    return TextTable("kernels", "Kernels", rows, frozenset({1, len(rows[0]) - 1}))
+    return TextTable("kernels", "Kernels", rows, frozenset({1, len(rows[0]) - 1}), calls_of(e))
 
 
 def _launch_table(launches: Sequence[GpuLaunch], notes: tuple[str, ...]) -> TextTable:

@@ -70,6 +70,7 @@ def test_defaults():
         "device_timeout": 0,
         "cuda_graphs": True,
         "cuda_conditional_nodes": "simulated",
+        "cuda_libraries": True,
         "debug_infs": False,
         "disable_jit": False,
         "default_matmul_precision": None,

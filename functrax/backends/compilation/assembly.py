@@ -232,7 +232,8 @@ class Assembly:
         if launches is None:
             into = eqn.primitive.reference_into is not None
             function = _writing_call(eqn) if into else _reference_call(eqn)
-            launches = [HostCall(function, name, inputs, outputs, into)]
+            device = _on_device(eqn) if target().warp else None
+            launches = [HostCall(function, name, inputs, outputs, into, device=device)]
         self._add(eqn, launches, inputs, outputs)
 
     def _functions(
@@ -293,6 +294,13 @@ _ASSEMBLED: Final[dict[type, Callable[[Assembly, Eqn], None]]] = {
     ScanLoop: Assembly._scan,
     OptimizationBarrier: Assembly._same,
 }
+
+
+def _on_device(eqn: Eqn) -> Any:
+    """How a library computes an equation in memory of a GPU; a module that few programs need."""
+    from functrax.backends.libraries.device_calls import device_call
+
+    return device_call(eqn)
 
 
 def _reference_call(eqn: Eqn) -> Callable[..., list[Any]]:

@@ -38,6 +38,7 @@ from functrax.backends.passes.clean.widen import widen
 from functrax.backends.passes.fusion.fuse import fuse
 from functrax.backends.passes.groups import contraction
 from functrax.backends.passes.rewrites import Rewrites
+from functrax.backends.targets import target
 from functrax.core.errors.typed import ArgumentError
 from functrax.core.ir.jaxpr import Jaxpr, subjaxprs
 from functrax.core.options.config import state as options
@@ -82,6 +83,10 @@ def _primitives(jaxpr: Jaxpr) -> set[Primitive]:
     return found
 
 
+def _has_device_form(primitive: Primitive) -> bool:
+    return primitive.name == "fft" and bool(target().warp)
+
+
 def _is_contraction(primitive: Primitive) -> bool:
     return primitive is contraction
 
@@ -106,6 +111,7 @@ def _is_scan(primitive: Primitive) -> bool:
     return isinstance(primitive, ScanLoop)
 
 
+device_forms = _on_demand("clean.device_forms", "device_forms", _has_device_form)
 split_loops = _on_demand("clean.split_loops", "split_loops", _is_scan)
 pieces = _on_demand("clean.pieces", "pieces", _is_pad)
 spread = _on_demand("clean.spread", "spread", _is_reduction)
@@ -121,6 +127,7 @@ accumulate = _on_demand("clean.accumulate", "accumulate", _is_sum_at_places)
 #: Every stage, in order.
 ROAD: Final = (
     as_pass("inline", inline, required=True),  # calls are inlined
+    as_pass("device_forms", device_forms),  # what NVIDIA's libraries compute, in their form
     as_pass("constant_folding", constant_folding),  # constants are folded
     as_pass("split", split_loops, reorders=True),  # loops are distributed: what needs none leaves
     as_pass("simplify", simplify),  # exact algebraic simplification

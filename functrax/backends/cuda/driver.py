@@ -171,6 +171,7 @@ class Table:
       has_graphs: whether those of graphs are there.
       has_conditions: whether those of conditional nodes are there, and nodes of all kinds.
       is_simulated: whether a simulated driver offers them.
+      libraries: what is known of the libraries beside the driver (``libraries/opened.py``).
 
     Raises:
       KeyError: a function is missing that is not of graphs.
@@ -178,6 +179,7 @@ class Table:
 
     def __init__(self, functions: Mapping[str, Any], owner: Any = None) -> None:
         self.owner = owner
+        self.libraries: Any = None
         self._functions: dict[str, Callable[..., int]] = {}
         self.addresses: dict[str, int] = {}
         self.is_simulated = hasattr(owner, "fault")

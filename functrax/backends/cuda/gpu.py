@@ -114,6 +114,11 @@ class Gpu:
         self._call(function, ctypes.addressof(handle), *arguments)
         return handle.value or 0
 
+    @property
+    def stream(self) -> int:
+        """The driver's handle of the stream that computes."""
+        return self._compute
+
     def _attribute(self, which: int) -> int:
         found = ctypes.c_int()
         self._call("cuDeviceGetAttribute", ctypes.addressof(found), which, self._device)

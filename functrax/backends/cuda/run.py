@@ -1,8 +1,8 @@
 """Runs of programs on a GPU: the twin of ``native/cuda_executable.cpp`` and ``cuda_run.cpp``.
 
 Programs are those of the CPU's executor, of which :class:`DeviceRun` is a kind: slots are addresses
-of the device, kernels are launched there, and what the host computes (functions of NumPy and
-LAPACK) gets copies of its operands.
+of the device, kernels are launched there, NVIDIA's libraries are asked for what they have
+(``libraries/``), and what the host computes (functions of NumPy) gets copies of its operands.
 
 Start at :class:`DeviceExecutable`.
 """
@@ -18,6 +18,7 @@ from functrax.backends.cuda.array import DeviceArray
 from functrax.backends.cuda.gpu import Gpu
 from functrax.backends.cuda.graph_work import launch_places
 from functrax.backends.cuda.graphs import GraphUse, made_parts
+from functrax.backends.cuda.libraries.opened import on_device
 from functrax.backends.executables.program import (
     HostCall,
     Instruction,
@@ -52,6 +53,9 @@ class DeviceExecutable(RecordedExecutable):
         self.program, self.gpu, self.observer = program, gpu, observer
         #: Constants of the program and of those inside it, on the device.
         self.constants: dict[int, DeviceArray] = {}
+        #: What asks libraries for host calls, where one has them.
+        calls = [x for p in all_programs(program) for x in p.instructions if isinstance(x, HostCall)]
+        self.on_device = {x: on_device(x, gpu, DeviceArray) for x in calls}
         #: Parts that may be graphs, of the program and of those inside it.
         self.parts = made_parts(program, gpu)
 
@@ -190,6 +194,12 @@ class DeviceRun(ProgramRun):
         observer(x, inputs, outputs, run)
 
     def host_call(self, x: HostCall, slots: Sequence[Slot], frame: Frame) -> None:
+        ask = self._of.on_device[x]
+        if ask is not None:
+            memory = ask([frame[s] for s in (*x.inputs, *x.outputs)])
+            self._gpu.next_mark()  # after which others may have the memory
+            if memory is not None:
+                return
         inputs = [self._read(frame[s], slots[s].shape, slots[s].dtype) for s in x.inputs]
         outputs = [np.empty(slots[s].shape, slots[s].dtype) for s in x.outputs]
         adapter(x)(inputs, outputs)

@@ -11,7 +11,8 @@ from typing import Any, Final
 
 from functrax.backends.cuda import array, gpu, run
 from functrax.backends.cuda.graphs import conditions_of, parts_of
-from functrax.backends.executables.program import Launch, RuntimeProgram
+from functrax.backends.cuda.libraries.opened import on_device
+from functrax.backends.executables.program import HostCall, Launch, RuntimeProgram
 from functrax.backends.executables.program_encoding import encode
 from functrax.backends.ptx.code import DeviceCode
 from functrax.core import native
@@ -50,7 +51,10 @@ def _native() -> GpuRuntime | None:
             grid = code.grid(x.units) if x.units else 0
             return kernel, x.params or (0,), grid, x.cost, code.block, x.begins, False
 
-        encoded, parts = encode(program, launching), parts_of(program, gpu)
+        def calling(x: HostCall) -> Any:
+            return on_device(x, gpu, extension.DeviceArray)
+
+        encoded, parts = encode(program, launching, calling), parts_of(program, gpu)
         conditions = conditions_of(program, gpu, parts)
         return extension.DeviceExecutable(encoded, program, gpu, parts, conditions)
 

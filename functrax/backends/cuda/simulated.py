@@ -86,18 +86,22 @@ class SimulatedDriver(SimulatedGraphs):
             self.calls[name] += 1
             if self._broken and name != "cuGetErrorString":
                 return self._broken
-            try:
-                with self._lock:
-                    return method(*[0 if x is None else x for x in arguments]) or api.SUCCESS
-            except BaseException as error:
-                self.fault = error
-                for kind, number in _OWN:
-                    if isinstance(error, kind):
-                        return number
-                self._broken = next(n for kind, n in _ERRORS if isinstance(error, kind))
-                return self._broken
+            return self.done(method, arguments)
 
         return api.prototype(name)(call)
+
+    def done(self, method: Callable[..., int | None], arguments: Sequence[Any]) -> int:
+        """Do what a C function does; its error, which may be that of work that was asked for."""
+        try:
+            with self._lock:
+                return method(*[0 if x is None else x for x in arguments]) or api.SUCCESS
+        except BaseException as error:
+            self.fault = error
+            for kind, number in _OWN:
+                if isinstance(error, kind):
+                    return number
+            self._broken = next(n for kind, n in _ERRORS if isinstance(error, kind))
+            return self._broken
 
     def _new(self, thing: Any) -> int:
         handle = next(self._numbers)

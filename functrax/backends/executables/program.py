@@ -137,6 +137,8 @@ class HostCall:
       into: give it writable views of the outputs after the inputs; it fills them, and what it
         returns is not looked at.
       cost: estimated nanoseconds.
+      device: in programs of a GPU how a library computes the same there, or why none does
+        (``backends/libraries/device_calls.py``).
     """
 
     function: Callable[..., Any]
@@ -145,6 +147,7 @@ class HostCall:
     outputs: tuple[int, ...]
     into: bool = False
     cost: int = UNKNOWN_COST
+    device: Any = None
 
 
 @record(eq=False)

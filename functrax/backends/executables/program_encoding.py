@@ -13,7 +13,7 @@ and ``rest`` by opcode, where ``loop`` is (carry slots, number of constants, num
 first carry, updated in place, second places, cell, arena):
 
     LAUNCH  (function, params, units, cost, grain, begins, foreign)
-    HOST    (function of two lists, cost)
+    HOST    (function of two lists, cost, function of addresses of a GPU or None)
     COPY    ()
     COND    (unsigned, branches)
     WHILE   (loop, body, cond, cond_consts)
@@ -58,20 +58,32 @@ _KINDS: Final = {"input": 0, "output": 1, "temp": 2, "const": 3}
 Launching: TypeAlias = Callable[[Launch], tuple[Any, ...]]
 
 
+#: Makes what asks a library for a call, with addresses of a GPU; None where the host computes.
+Calling: TypeAlias = Callable[[HostCall], Any]
+
+
+def _by_host(x: HostCall) -> None: ...
+
+
 def _on_threads(x: Launch) -> tuple[Any, ...]:
     return x.function, x.params, x.units, x.cost, x.grain, x.begins, bool(x.foreign)
 
 
-def encode(program: RuntimeProgram, launching: Launching = _on_threads) -> tuple[Any, ...]:
+def encode(
+    program: RuntimeProgram, launching: Launching = _on_threads, calling: Calling = _by_host
+) -> tuple[Any, ...]:
     """The program as nested tuples."""
-    return _encode(program, {p: n for n, p in enumerate(all_programs(program))}, launching)
+    return _encode(program, {p: n for n, p in enumerate(all_programs(program))}, launching, calling)
 
 
 def _encode(
-    program: RuntimeProgram, numbers: dict[RuntimeProgram, int], launching: Launching
+    program: RuntimeProgram,
+    numbers: dict[RuntimeProgram, int],
+    launching: Launching,
+    calling: Calling,
 ) -> tuple[Any, ...]:
     def inner(p: RuntimeProgram) -> tuple[Any, ...]:
-        return _encode(p, numbers, launching)
+        return _encode(p, numbers, launching, calling)
 
     return (
         program.name,
@@ -80,7 +92,7 @@ def _encode(
         program.outputs,
         program.aliases,
         tuple(
-            _instruction(x, program.slots, place, inner, launching)
+            _instruction(x, program.slots, place, inner, launching, calling)
             for x, place in zip(program.instructions, program.workspaces, strict=True)
         ),
         program.arena,
@@ -108,6 +120,7 @@ def _instruction(
     place: int,
     inner: Callable[[RuntimeProgram], tuple[Any, ...]],
     launching: Launching,
+    calling: Calling,
 ) -> tuple[Any, ...]:
     def encoded(opcode: int, inputs: tuple[int, ...], rest: tuple[Any, ...]) -> tuple[Any, ...]:
         return opcode, inputs, x.outputs, max(place, 0), rest
@@ -116,7 +129,7 @@ def _instruction(
         case Launch():
             return encoded(LAUNCH, x.inputs, launching(x))
         case HostCall():
-            return encoded(HOST, x.inputs, (adapter(x), x.cost))
+            return encoded(HOST, x.inputs, (adapter(x), x.cost, calling(x)))
         case CopyInstruction():
             return encoded(COPY, x.inputs, ())
         case CondInstruction():

@@ -424,6 +424,7 @@ PyMemberDef members[] = {
     {"name", T_OBJECT_EX, offsetof(Gpu, name), READONLY, "Of the GPU."},
     {"ordinal", T_INT, offsetof(Gpu, device), READONLY, "Which one it is."},
     {"capability", T_INT, offsetof(Gpu, capability), READONLY, "80 for 8.0."},
+    {"stream", T_ULONGLONG, offsetof(Gpu, compute_), READONLY, "The driver's, that computes."},
     {nullptr, 0, 0, 0, nullptr},
 };
 

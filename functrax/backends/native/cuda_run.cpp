@@ -113,8 +113,33 @@ class Run {
     return array;
   }
 
-  // Waits, copies down, calls Python and copies up.
+  // Asks a library, which is called in Python and gives the memory that it works in, or None:
+  // 1, 0 if it does not do it, -1 with an error set.
+  int ask_library(const Instruction& x, Frame& frame) {
+    const std::size_t count = x.inputs.size() + x.outputs.size();
+    SmallArray<void*, 16> places(count);
+    std::size_t n = 0;
+    for (int slot : x.inputs) places[n++] = frame.slots[slot];
+    for (int slot : x.outputs) places[n++] = frame.slots[slot];
+    Ref addresses(PyTuple_New(static_cast<Py_ssize_t>(count)));
+    for (std::size_t k = 0; addresses && k < count; ++k) {
+      PyObject* address = PyLong_FromUnsignedLongLong(as_place(places[k]));
+      if (address == nullptr) return -1;
+      PyTuple_SET_ITEM(addresses.get(), static_cast<Py_ssize_t>(k), address);
+    }
+    if (!addresses) return -1;
+    Ref memory(PyObject_CallOneArg(x.device.ptr(), addresses.get()));
+    gpu_.next_mark();  // after which others may have the memory
+    if (!memory || !gpu_.here()) return -1;
+    return memory.get() == Py_None ? 0 : 1;
+  }
+
+  // Asks a library; or else waits, copies down, calls Python and copies up.
   bool host_call(const Program& p, const Instruction& x, Frame& frame) {
+    if (!x.device.is_none()) {
+      const int done = ask_library(x, frame);
+      if (done != 0) return done > 0;
+    }
     Ref inputs(PyTuple_New(static_cast<Py_ssize_t>(x.inputs.size())));
     Ref outputs(PyTuple_New(static_cast<Py_ssize_t>(x.outputs.size())));
     if (!inputs || !outputs) return false;

@@ -70,6 +70,7 @@ void decode_rest(Instruction& x, const py::tuple& rest) {
       return decode_launch(x, rest);
     case Op::kHost:
       x.function = rest[0];
+      x.device = rest[2];
       return;
     case Op::kCopy:
       return;

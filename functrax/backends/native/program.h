@@ -70,6 +70,7 @@ struct Instruction {
   bool foreign = false;  // it calls a function of the user's own, which may fail (foreign.h)
   // HostCall
   pybind11::object function;
+  pybind11::object device;  // asks a library for it on a GPU; or None
   // Loops and Cond
   Loop loop;
   std::vector<int> cond_consts;

@@ -368,6 +368,13 @@ OPTIONS: Final[dict[str, Option]] = {
             choices=("never", "simulated", "always"),
             compiled=True,
         ),
+        Option(
+            "cuda_libraries",
+            "switch",
+            True,
+            "Let cuFFT compute Fourier transforms on a GPU where it is installed.",
+            compiled=True,
+        ),
         Option("cache", "switch", True, "Keep compiled kernels on disk for the next process."),
         Option("cache_programs", "switch", True, "Keep whole programs there, not only kernels."),
         Option("plans", "switch", True, "Make programs of new sizes from those of earlier ones."),

@@ -83,8 +83,12 @@ def _primitives(jaxpr: Jaxpr) -> set[Primitive]:
     return found
 
 
+#: The names of what NVIDIA's libraries compute, not always in its own form.
+_DEVICE_FORMS: Final = frozenset({"fft", "cholesky", "linear_solve", "lu", "factored_solve"})
+
+
 def _has_device_form(primitive: Primitive) -> bool:
-    return primitive.name == "fft" and bool(target().warp)
+    return primitive.name in _DEVICE_FORMS and bool(target().warp)
 
 
 def _is_contraction(primitive: Primitive) -> bool:

@@ -15,16 +15,24 @@ from typing import Any, Final
 
 import numpy as np
 
-from functrax.backends.passes.clean.device_forms import MOST_AXES, unscaled_inverse_fft
+from functrax.backends.passes.clean.device_forms import MOST_AXES
+from functrax.backends.passes.clean.device_primitives import (
+    cholesky_attempt,
+    linear_solve_attempt,
+    lu_of_transposed,
+    row_exchanges,
+    unscaled_inverse_fft,
+)
 from functrax.core.ir.jaxpr import Eqn
 from functrax.core.options.config import state as options
-from functrax.core.prims import fourier
+from functrax.core.prims import factorisations, fourier
+from functrax.core.prims.linear_systems import triangular_solve
 from functrax.core.records import record
 from functrax.core.tracing.primitive import Primitive
 from functrax.core.types import dtypes
 
 #: The libraries, as they are called in texts, by their files' names.
-TITLES: Final = {"cufft": "cuFFT"}
+TITLES: Final = {"cufft": "cuFFT", "cusolver": "cuSOLVER", "cublas": "cuBLAS"}
 
 
 @record
@@ -78,7 +86,59 @@ def _fourier(eqn: Eqn) -> DeviceCall | str:
     return DeviceCall("cufft", "fft", (_KINDS[kind][wide], inverse, lengths, batch))
 
 
+def _matrices(eqn: Eqn) -> tuple[str, int, int, int]:
+    """The letter of a dtype in names of functions, how many matrices there are, and their sizes."""
+    aval = eqn.invars[0].aval
+    *lead, m, n = aval.shape
+    return _LETTERS[aval.dtype.char], math.prod(lead), m, n
+
+
+def _cholesky(eqn: Eqn) -> DeviceCall | str:
+    letter, count, n, _ = _matrices(eqn)
+    return DeviceCall("cusolver", "cholesky", (letter, count, n))
+
+
+def _triangular_solve(eqn: Eqn) -> DeviceCall | str:
+    params = eqn.params
+    if params["conjugate_a"] and not params["transpose_a"] and eqn.invars[0].aval.dtype.kind == "c":
+        return "cuBLAS has no conjugated matrix that is not transposed"
+    letter, count, n, _ = _matrices(eqn)
+    rows, columns = eqn.invars[1].aval.shape[-2:]
+    names = ("left_side", "lower", "transpose_a", "conjugate_a", "unit_diagonal")
+    how = tuple([bool(params[x]) for x in names])
+    return DeviceCall("cublas", "triangular_solve", (letter, count, n, rows, columns, *how))
+
+
+def _linear_solve(eqn: Eqn) -> DeviceCall | str:
+    letter, count, n, _ = _matrices(eqn)
+    sides = eqn.invars[1].aval.shape[-2]
+    library, function = ("cusolver", "solve") if count == 1 else ("cublas", "solve_each")
+    return DeviceCall(library, function, (letter, count, n, sides))
+
+
+def _lu(eqn: Eqn) -> DeviceCall | str:
+    letter, _, n, m = _matrices(eqn)
+    return DeviceCall("cusolver", "lu", (letter, m, n))
+
+
+def _row_exchanges(eqn: Eqn) -> DeviceCall | str:
+    rows, pivots = [x.aval.shape[-1] for x in eqn.invars]
+    return DeviceCall("cusolver", "row_exchanges", (rows, pivots))
+
+
+def _lu_as_it_is(eqn: Eqn) -> DeviceCall | str:
+    return "the permutations of several matrices are no function of cuSOLVER's"
+
+
+#: The dtypes of matrices in names of functions.
+_LETTERS: Final = {"f": "S", "d": "D", "F": "C", "D": "Z"}
 _RULES: Final[dict[Primitive, Callable[[Eqn], DeviceCall | str]]] = {
     fourier.fft: _fourier,
     unscaled_inverse_fft: _fourier,
+    cholesky_attempt: _cholesky,
+    triangular_solve: _triangular_solve,
+    linear_solve_attempt: _linear_solve,
+    lu_of_transposed: _lu,
+    row_exchanges: _row_exchanges,
+    factorisations.lu: _lu_as_it_is,
 }

@@ -372,7 +372,7 @@ OPTIONS: Final[dict[str, Option]] = {
             "cuda_libraries",
             "switch",
             True,
-            "Let cuFFT compute Fourier transforms on a GPU where it is installed.",
+            "Let cuFFT, cuSOLVER and cuBLAS compute what has no kernel on a GPU, where they are.",
             compiled=True,
         ),
         Option("cache", "switch", True, "Keep compiled kernels on disk for the next process."),

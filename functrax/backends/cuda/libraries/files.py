@@ -21,6 +21,8 @@ from functrax.backends.libraries.device_calls import TITLES
 #: Their names, of CUDA 13 and of CUDA 12.
 NAMES: Final[dict[str, tuple[str, ...]]] = {
     "cufft": ("libcufft.so.12", "libcufft.so.11"),
+    "cusolver": ("libcusolver.so.12", "libcusolver.so.11"),
+    "cublas": ("libcublas.so.13", "libcublas.so.12"),
 }
 
 

@@ -16,6 +16,7 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Any, Final
 
 from functrax.backends.cuda.driver import Table
+from functrax.backends.cuda.libraries import matrices
 from functrax.backends.cuda.libraries.fourier import Fourier
 from functrax.backends.cuda.libraries.site import DeviceSite
 from functrax.backends.cuda.libraries.table import LibraryError, LibraryTable
@@ -27,7 +28,15 @@ from functrax.core.process.locks import new_rlock
 #: library works in, which nobody else may have before the next mark, or None if it does not do it.
 OnDevice = Callable[[Sequence[int]], "list[Any] | None"]
 #: What makes a call, by the function of :class:`DeviceCall`.
-_CALLS: Final[dict[str, Callable[..., Callable[[Sequence[int]], list[Any]]]]] = {"fft": Fourier}
+_CALLS: Final[dict[str, Callable[..., Callable[[Sequence[int]], list[Any]]]]] = {
+    "fft": Fourier,
+    "cholesky": matrices.Cholesky,
+    "triangular_solve": matrices.TriangularSolve,
+    "solve": matrices.Solve,
+    "solve_each": matrices.SolveEach,
+    "lu": matrices.Lu,
+    "row_exchanges": matrices.RowExchanges,
+}
 
 
 class Libraries:

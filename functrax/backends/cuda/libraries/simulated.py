@@ -14,12 +14,14 @@ from __future__ import annotations
 import ctypes
 import itertools
 import math
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 
+from functrax.backends.cuda.libraries.simulated_matrices import REST, SimulatedMatrices
 from functrax.backends.cuda.libraries.table import (
     FORWARD,
     INVERSE,
@@ -36,6 +38,8 @@ from functrax.backends.libraries.device_calls import TITLES
 
 Array = np.ndarray[Any, Any]
 
+#: Names of functions that are one for several types: of cuFFT, or of cuSOLVER and cuBLAS.
+_NAME_OF_ONE: Final = re.compile(r"cufftExec(\w+)|(?:cusolverDn|cublas)([SDCZ])([a-z]\w+)")
 _INVALID_PLAN: Final = 1
 _INVALID_TYPE: Final = 3
 _INVALID_VALUE: Final = 4
@@ -51,8 +55,6 @@ _TYPES: Final[dict[str, tuple[Any, Any]]] = {
     "D2Z": (np.float64, np.complex128),
     "Z2D": (np.complex128, np.float64),
 }
-#: What memory holds that a library has used.
-_REST: Final = 0xFF
 
 
 @dataclass
@@ -68,7 +70,7 @@ class Plan:
     work_bytes: int = 0
 
 
-class SimulatedLibraries:
+class SimulatedLibraries(SimulatedMatrices):
     """The libraries of a simulated driver.
 
     Args:
@@ -82,12 +84,12 @@ class SimulatedLibraries:
     """
 
     def __init__(self, driver: SimulatedDriver) -> None:
-        self.driver = driver
         self.absent: set[str] = set()
         self.statuses: dict[str, int] = {}
         self.calls: dict[str, int] = {}
         self.plans: dict[int, Plan] = {}
         self._numbers = itertools.count(1)
+        super().__init__(driver)
 
     def open(self, name: str) -> LibraryTable | str:
         """The functions of a library; why there are none."""
@@ -97,9 +99,13 @@ class SimulatedLibraries:
         return LibraryTable(name, functions, f"{TITLES[name]} (simulated)", self)
 
     def _callback(self, library: str, name: str) -> Any:
-        kind = next((k for k in KINDS if name == f"cufftExec{k}"), "")
-        method: Callable[..., int | None] = getattr(self, "_execute" if kind else f"_{name}")
-        given = (kind,) if kind else ()
+        """A C function, of a method whose first argument is a kind or a letter in its name."""
+        method: Callable[..., int | None] | None = getattr(self, f"_{name}", None)
+        given: tuple[str, ...] = ()
+        if method is None:
+            found = _NAME_OF_ONE.fullmatch(name)
+            assert found is not None, name
+            method, given = getattr(self, f"_{found[3] or 'execute'}"), (found[1] or found[2],)
 
         def call(*arguments: Any) -> int:
             self.calls[name] = self.calls.get(name, 0) + 1
@@ -203,7 +209,7 @@ class SimulatedLibraries:
         def work() -> tuple[set[int], set[int]]:
             out = compute(driver.memory.read(place, nbytes).view(dtype))
             for start, count in spoiled:
-                driver.memory.write(start, np.full(count, _REST, np.uint8))
+                driver.memory.write(start, np.full(count, REST, np.uint8))
             driver.memory.write(target, out)
             return {first}, written
 

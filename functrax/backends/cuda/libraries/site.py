@@ -46,13 +46,18 @@ class DeviceSite:
         """
         return self._array(self._gpu, (nbytes,), np.uint8)
 
-    def copy(self, target: int, source: int, nbytes: int) -> None:
-        """Ask for a copy from one place of the device to another.
+    def addresses(self, first: int, apart: int, count: int) -> Any:
+        """Memory with the addresses of arrays that lie one after the other, as an array."""
+        places = np.arange(count, dtype=np.uint64) * np.uint64(apart) + np.uint64(first)
+        memory = self.memory(places.nbytes)
+        self._ask("cuMemcpyHtoDAsync_v2", memory.address, places.ctypes.data, places.nbytes)
+        return memory
 
-        Raises:
-          DeviceError: the driver refuses.
-        """
-        name = "cuMemcpyDtoDAsync_v2"
+    def copy(self, target: int, source: int, nbytes: int) -> None:
+        """Ask for a copy from one place of the device to another."""
+        self._ask("cuMemcpyDtoDAsync_v2", target, source, nbytes)
+
+    def _ask(self, name: str, target: int, source: int, nbytes: int) -> None:
         error = self._gpu.table(name, target, source, nbytes, self.stream)
         if error:
             raise failures.failure(self._gpu.table, self._gpu.name, name, error, ())

@@ -2,7 +2,7 @@
 
 A table has a library's own functions, by their documented names and signatures, whoever offers
 them: NVIDIA's file (``files.py``), or a simulated library (``simulated.py``).  What calls them
-(``fourier.py``) knows only the table.
+(``fourier.py``, ``matrices.py``) knows only the table.
 
 Start at :class:`LibraryTable`.
 """
@@ -37,9 +37,36 @@ SIGNATURES: Final[dict[str, dict[str, tuple[Any, ...]]]] = {
         "cufftExecC2R": _HALF,
         "cufftExecZ2D": _HALF,
     },
+    # https://docs.nvidia.com/cuda/cusolver/
+    "cusolver": {
+        "cusolverDnCreate": (P,),
+        "cusolverDnSetStream": (P, P),
+        "cusolverDnSlaswp": (P, INT, P, INT, INT, INT, P, INT),
+    },
+    # https://docs.nvidia.com/cuda/cublas/
+    "cublas": {
+        "cublasCreate_v2": (P,),
+        "cublasSetStream_v2": (P, P),
+    },
 }
+_LETTERS: Final = "SDCZ"
+for _t in _LETTERS:
+    SIGNATURES["cusolver"] |= {
+        f"cusolverDn{_t}potrf_bufferSize": (P, INT, INT, P, INT, P),
+        f"cusolverDn{_t}potrf": (P, INT, INT, P, INT, P, INT, P),
+        f"cusolverDn{_t}potrfBatched": (P, INT, INT, P, INT, P, INT),
+        f"cusolverDn{_t}getrf_bufferSize": (P, INT, INT, P, INT, P),
+        f"cusolverDn{_t}getrf": (P, INT, INT, P, INT, P, P, P),
+        f"cusolverDn{_t}getrs": (P, INT, INT, INT, P, INT, P, P, INT, P),
+    }
+    SIGNATURES["cublas"] |= {
+        f"cublas{_t}trsm_v2": (P, INT, INT, INT, INT, INT, INT, P, P, INT, P, INT),
+        f"cublas{_t}trsmBatched": (P, INT, INT, INT, INT, INT, INT, P, P, INT, P, INT, INT),
+        f"cublas{_t}getrfBatched": (P, INT, P, INT, P, P, INT),
+        f"cublas{_t}getrsBatched": (P, INT, INT, INT, P, INT, P, P, INT, P, INT),
+    }
 SUCCESS: Final = 0
-#: What functions return (``cufftResult``).
+#: What functions return (``cufftResult``, ``cusolverStatus_t``, ``cublasStatus_t``).
 STATUSES: Final[dict[str, dict[int, str]]] = {
     "cufft": {
         1: "CUFFT_INVALID_PLAN",
@@ -60,11 +87,36 @@ STATUSES: Final[dict[str, dict[int, str]]] = {
         19: "CUFFT_NVJITLINK_FAILURE",
         20: "CUFFT_NVSHMEM_FAILURE",
     },
+    "cusolver": {
+        1: "CUSOLVER_STATUS_NOT_INITIALIZED",
+        2: "CUSOLVER_STATUS_ALLOC_FAILED",
+        3: "CUSOLVER_STATUS_INVALID_VALUE",
+        4: "CUSOLVER_STATUS_ARCH_MISMATCH",
+        6: "CUSOLVER_STATUS_EXECUTION_FAILED",
+        7: "CUSOLVER_STATUS_INTERNAL_ERROR",
+    },
+    "cublas": {
+        1: "CUBLAS_STATUS_NOT_INITIALIZED",
+        3: "CUBLAS_STATUS_ALLOC_FAILED",
+        7: "CUBLAS_STATUS_INVALID_VALUE",
+        8: "CUBLAS_STATUS_ARCH_MISMATCH",
+        13: "CUBLAS_STATUS_EXECUTION_FAILED",
+        14: "CUBLAS_STATUS_INTERNAL_ERROR",
+        15: "CUBLAS_STATUS_NOT_SUPPORTED",
+    },
 }
 #: Kinds of transforms (``cufftType``), and the directions of complex ones.
 KINDS: Final = {"R2C": 0x2A, "C2R": 0x2C, "C2C": 0x29, "D2Z": 0x6A, "Z2D": 0x6C, "Z2Z": 0x69}
 FORWARD: Final = -1
 INVERSE: Final = 1
+#: Triangles, sides, forms of a matrix, and diagonals (``cublasFillMode_t`` and the like).
+LOWER: Final = 0
+UPPER: Final = 1
+LEFT: Final = 0
+RIGHT: Final = 1
+AS_IT_IS: Final = 0
+TRANSPOSED: Final = 1
+ADJOINT: Final = 2
 
 
 class LibraryError(Exception):

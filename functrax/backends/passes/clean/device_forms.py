@@ -3,6 +3,7 @@
 An inverse Fourier transform leaves as one that is not scaled, and a product, which is a part of
 what kernel comes next.  The half transform that IRFFT takes is first made what a real array has:
 cuFFT assumes it, while NumPy takes no notice of imaginary parts where a real array has none.
+Matrices are those of ``device_matrices.py``.
 
 In strict mode results are those of the host's functions, so programs stay as they are.
 
@@ -12,14 +13,20 @@ Start at :func:`device_forms`.
 from __future__ import annotations
 
 import math
-from typing import Any, NoReturn
+from collections.abc import Callable
+from typing import Final
 
 import numpy as np
 
+from functrax.backends.passes.clean.device_matrices import MATRIX_FORMS
+from functrax.backends.passes.clean.device_primitives import (
+    EquationWriter,
+    number,
+    unscaled_inverse_fft,
+)
 from functrax.backends.passes.inner import with_bodies, with_eqns
 from functrax.backends.passes.rewrites import Rewrites
-from functrax.core.errors.source import SourceLine
-from functrax.core.ir.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
+from functrax.core.ir.jaxpr import Atom, Eqn, Jaxpr
 from functrax.core.options.config import state as options
 from functrax.core.prims.arithmetic import add, mul, select_n
 from functrax.core.prims.comparisons import eq, or_
@@ -27,49 +34,16 @@ from functrax.core.prims.convert import complex_, conj, imag, real
 from functrax.core.prims.fourier import fft
 from functrax.core.prims.reindex import iota, rev
 from functrax.core.prims.slicing import concatenate, slice_
-from functrax.core.tracing.primitive import Avals, Opaque, Primitive
+from functrax.core.tracing.primitive import Primitive
 from functrax.core.types import dtypes
-from functrax.core.types.aval import ShapedArray
 
 #: The most axes that one plan of cuFFT transforms.
 MOST_AXES = 3
 _INVERSES = frozenset({"IFFT", "IRFFT"})
 
 
-class UnscaledInverse(Opaque):
-    """An inverse Fourier transform that divides by nothing; params are those of ``fft``.
-
-    It exists in the compiler alone, after differentiation and batching.
-    """
-
-    name = "unscaled_inverse_fft"
-    accepts = fft.accepts
-
-    def shape_rule(self, x: ShapedArray, *, kind: str, fft_lengths: tuple[int, ...]) -> Avals:
-        return fft.shape_rule(x, kind=kind, fft_lengths=fft_lengths)
-
-    def reference(self, x: Any, *, kind: str, fft_lengths: tuple[int, ...]) -> Any:
-        scaled = fft.reference(x, kind=kind, fft_lengths=fft_lengths)
-        return scaled * scaled.real.dtype.type(math.prod(fft_lengths))
-
-    def jvp(self, *args: Any, **params: Any) -> NoReturn:
-        raise self._compiled("differentiated")
-
-    def batch(self, *args: Any, **params: Any) -> NoReturn:
-        raise self._compiled("batched")
-
-    def _compiled(self, what: str) -> AssertionError:
-        return AssertionError(
-            f"{self.name} was {what}: it exists in compiled programs alone, which no "
-            "transformation sees"
-        )
-
-
-unscaled_inverse_fft = UnscaledInverse()
-
-
 def device_forms(jaxpr: Jaxpr, rewrites: Rewrites) -> Jaxpr:
-    """The program with inverse transforms as cuFFT computes them; in strict mode as it was."""
+    """The program with operations as libraries compute them; in strict mode as it was."""
     if options.strict or not options.cuda_libraries:
         return jaxpr
     return _changed(jaxpr, rewrites)
@@ -78,22 +52,25 @@ def device_forms(jaxpr: Jaxpr, rewrites: Rewrites) -> Jaxpr:
 def _changed(jaxpr: Jaxpr, rewrites: Rewrites) -> Jaxpr:
     eqns: list[Eqn] = []
     for eqn in with_bodies(jaxpr.eqns, lambda inner: _changed(inner, rewrites)):
-        if _is_inverse(eqn) and rewrites.allow("scaled by a kernel", eqn):
-            eqns += _inverse(eqn)
+        form = _FORMS.get(eqn.primitive)
+        is_empty = any(x.aval.size == 0 for x in (*eqn.invars, *eqn.outvars))
+        found = None if form is None or is_empty else form(eqn)
+        if found is not None and rewrites.allow("as a library computes it", eqn):
+            eqns += found
         else:
             eqns.append(eqn)
     return with_eqns(jaxpr, eqns)
 
 
-def _is_inverse(eqn: Eqn) -> bool:
-    if eqn.primitive is not fft or eqn.params["kind"] not in _INVERSES:
-        return False
-    return len(eqn.params["fft_lengths"]) <= MOST_AXES and eqn.outvars[0].aval.size > 0
+def _fourier(eqn: Eqn) -> list[Eqn] | None:
+    lengths = eqn.params["fft_lengths"]
+    is_inverse = eqn.params["kind"] in _INVERSES and len(lengths) <= MOST_AXES
+    return _inverse(eqn) if is_inverse else None
 
 
 def _inverse(eqn: Eqn) -> list[Eqn]:
     """An inverse transform without a scale, and the product with it."""
-    write = _Writer(eqn.source)
+    write = EquationWriter(eqn.source)
     (x,), (out,) = eqn.invars, eqn.outvars
     kind, lengths = eqn.params["kind"], eqn.params["fft_lengths"]
     if kind == "IRFFT":
@@ -101,11 +78,10 @@ def _inverse(eqn: Eqn) -> list[Eqn]:
     whole = write(unscaled_inverse_fft, x, kind=kind, fft_lengths=lengths)
     real_dtype = dtypes.real_dtype(out.aval.dtype)
     factor = np.reciprocal(math.prod(lengths), dtype=real_dtype)
-    write.eqns.append(Eqn(mul, (whole, _number(factor, out.aval.dtype)), (out,), {}, eqn.source))
-    return write.eqns
+    return write.last(out, mul, whole, number(factor, out.aval.dtype))
 
 
-def _of_real(write: _Writer, x: Atom, lengths: tuple[int, ...]) -> Atom:
+def _of_real(write: EquationWriter, x: Atom, lengths: tuple[int, ...]) -> Atom:
     """The half transform of the real array that NumPy computes from any half transform.
 
     Along the last axis the first element, and the last one of an even length, belong to sums that
@@ -114,23 +90,23 @@ def _of_real(write: _Writer, x: Atom, lengths: tuple[int, ...]) -> Atom:
     shape = x.aval.shape
     last = len(shape) - 1
     place = write(iota, shape=shape, dtype=dtypes.int32, axis=last)
-    is_edge: Atom = write(eq, place, _number(0, dtypes.int32))
+    is_edge: Atom = write(eq, place, number(0, dtypes.int32))
     if lengths[-1] % 2 == 0:
-        second = write(eq, place, _number(shape[-1] - 1, dtypes.int32))
+        second = write(eq, place, number(shape[-1] - 1, dtypes.int32))
         is_edge = write(or_, is_edge, second)
     if len(lengths) == 1:
         part = write(imag, x)
-        none = _number(0, part.aval.dtype)
+        none = number(0, part.aval.dtype)
         return write(complex_, write(real, x), write(select_n, is_edge, part, none))
     turned: Atom = x
     for axis in range(last - len(lengths) + 1, last):
         turned = _turned(write, turned, axis)
     both = write(add, x, write(conj, turned))
-    even = write(mul, both, _number(0.5, x.aval.dtype))
+    even = write(mul, both, number(0.5, x.aval.dtype))
     return write(select_n, is_edge, x, even)
 
 
-def _turned(write: _Writer, x: Atom, axis: int) -> Atom:
+def _turned(write: EquationWriter, x: Atom, axis: int) -> Atom:
     """Element ``-k`` of an axis, modulo its length, at each place ``k``."""
     backwards, size = write(rev, x, axes=(axis,)), x.aval.shape[axis]
     start, limit = [0] * x.aval.ndim, [*x.aval.shape]
@@ -141,20 +117,5 @@ def _turned(write: _Writer, x: Atom, axis: int) -> Atom:
     return write(concatenate, first, rest, axis=axis) if size > 1 else backwards
 
 
-class _Writer:
-    """Writes equations that stand for one line of the user's."""
-
-    def __init__(self, source: SourceLine | None) -> None:
-        self.source = source
-        self.eqns: list[Eqn] = []
-
-    def __call__(self, primitive: Primitive, *operands: Atom, **params: Any) -> Var:
-        aval = primitive.infer(tuple([x.aval for x in operands]), params)
-        assert isinstance(aval, ShapedArray), "it has one result"
-        out = Var(aval)
-        self.eqns.append(Eqn(primitive, operands, (out,), params, self.source))
-        return out
-
-
-def _number(value: Any, dtype: np.dtype[Any]) -> Literal:
-    return Literal(np.asarray(value, dtype), ShapedArray((), dtype))
+#: What writes an operation in another form, or leaves it.
+_FORMS: Final[dict[Primitive, Callable[[Eqn], list[Eqn] | None]]] = {fft: _fourier, **MATRIX_FORMS}

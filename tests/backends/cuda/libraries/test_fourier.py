@@ -13,14 +13,12 @@ import functrax
 import functrax.numpy as jnp
 from functrax import lax
 from functrax.backends.cuda import choice
-from functrax.backends.cuda.libraries.opened import libraries_of
-from functrax.backends.cuda.libraries.simulated import SimulatedLibraries
 from functrax.backends.cuda.runtime import GpuRuntime
-from functrax.backends.cuda.simulated import SimulatedDriver
 from functrax.backends.cuda.simulator.queues import StreamRace
 from functrax.core.errors.typed import DeviceError
 from functrax.core.options.config import Override
 from functrax.core.options.contexts import enable_x64
+from tests.backends.cuda.libraries.machines import Machine
 from tests.backends.cuda.runtimes import RUNTIMES, program_of
 
 both = pytest.mark.parametrize("runtime", RUNTIMES, ids=lambda x: x.name)
@@ -51,35 +49,6 @@ TRANSFORMS: list[tuple[str, dict[str, Any]]] = [
 def on_the_simulated_gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv(choice.VARIABLE, "simulated")
     yield
-
-
-class Machine:
-    """A simulated GPU with libraries, under one half of the runtime."""
-
-    def __init__(self, runtime: GpuRuntime, seed: int = 0) -> None:
-        self.runtime = runtime
-        self.driver = SimulatedDriver(seed)
-        self.gpu = runtime.gpu(self.driver.table, 0)
-        self.libraries = libraries_of(self.driver.table)
-        simulated = self.libraries._open.__self__  # type: ignore[attr-defined]
-        assert isinstance(simulated, SimulatedLibraries)
-        self.simulated = simulated
-
-    def executable(self, f: Callable[..., Any], *args: Any) -> Any:
-        return self.runtime.executable(program_of(f, *args), self.gpu)
-
-    def run(self, f: Callable[..., Any], *args: Any) -> list[Any]:
-        """The results; nothing but these is copied down, and nothing is waited for before."""
-        executable = self.executable(f, *args)
-        operands = [self.runtime.array.of(self.gpu, x) for x in args]
-        before = self.driver.calls["cuMemcpyDtoHAsync_v2"]
-        results = executable(operands)
-        assert self.driver.calls["cuMemcpyDtoHAsync_v2"] == before
-        found = [np.asarray(x) for x in results]
-        for x, operand in zip(args, operands, strict=True):
-            np.testing.assert_array_equal(np.asarray(operand), x)
-        assert self.driver.fault is None
-        return found
 
 
 def operand_of(name: str, wide: bool) -> Any:

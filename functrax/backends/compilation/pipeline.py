@@ -84,7 +84,7 @@ def _primitives(jaxpr: Jaxpr) -> set[Primitive]:
 
 
 #: The names of what NVIDIA's libraries compute, not always in its own form.
-_DEVICE_FORMS: Final = frozenset({"fft", "cholesky", "linear_solve", "lu", "factored_solve"})
+_DEVICE_FORMS: Final = frozenset({"fft", "cholesky", "linear_solve", "lu", "factored_solve", "qr"})
 
 
 def _has_device_form(primitive: Primitive) -> bool:

@@ -20,6 +20,7 @@ from functrax.backends.passes.clean.device_primitives import (
     cholesky_attempt,
     linear_solve_attempt,
     lu_of_transposed,
+    qr_of_transposed,
     row_exchanges,
     unscaled_inverse_fft,
 )
@@ -126,8 +127,13 @@ def _row_exchanges(eqn: Eqn) -> DeviceCall | str:
     return DeviceCall("cusolver", "row_exchanges", (rows, pivots))
 
 
-def _lu_as_it_is(eqn: Eqn) -> DeviceCall | str:
-    return "the permutations of several matrices are no function of cuSOLVER's"
+def _qr(eqn: Eqn) -> DeviceCall | str:
+    letter, _, n, m = _matrices(eqn)
+    return DeviceCall("cusolver", "qr", (letter, m, n, eqn.params["columns"]))
+
+
+def _one_alone(eqn: Eqn) -> DeviceCall | str:
+    return "cuSOLVER has it for one matrix alone"
 
 
 #: The dtypes of matrices in names of functions.
@@ -140,5 +146,7 @@ _RULES: Final[dict[Primitive, Callable[[Eqn], DeviceCall | str]]] = {
     linear_solve_attempt: _linear_solve,
     lu_of_transposed: _lu,
     row_exchanges: _row_exchanges,
-    factorisations.lu: _lu_as_it_is,
+    qr_of_transposed: _qr,
+    factorisations.lu: _one_alone,
+    factorisations.qr: _one_alone,
 }

@@ -56,8 +56,8 @@ class _Matrices:
         self._table, self._site = table, site
         self._letter, self._count, self._n = letter, count, n
         self._item = _DTYPES[letter].itemsize
-        #: Elements that cuSOLVER works in, once it was asked.
-        self._work: int | None = None
+        #: Elements that functions of cuSOLVER work in, once it was asked.
+        self._work: dict[str, int] = {}
 
     def _handle(self) -> int:
         """A library's handle, which works on the site's stream."""
@@ -81,11 +81,11 @@ class _Matrices:
 
     def _memory_for(self, name: str, *arguments: Any) -> Any:
         """Memory that a function of cuSOLVER works in."""
-        if self._work is None:
+        if name not in self._work:
             count = ctypes.c_int()
             self._solver(f"{name}_bufferSize", *arguments, ctypes.addressof(count))
-            self._work = count.value
-        return self._site.memory(self._work * self._item)
+            self._work[name] = count.value
+        return self._site.memory(self._work[name] * self._item)
 
     def _eliminated(self, x: int, rows: int, columns: int, pivots: int, failed: int) -> Any:
         """Eliminate the matrix at a place; the memory that it is done in."""
@@ -109,7 +109,7 @@ class Cholesky(_Matrices):
         self._site.copy(out, x, self._count * nbytes)
         if self._count == 1:
             work = self._memory_for("potrf", UPPER, n, out, n)
-            self._solver("potrf", UPPER, n, out, n, work.address, self._work, failed)
+            self._solver("potrf", UPPER, n, out, n, work.address, self._work["potrf"], failed)
             return [work]
         each = self._site.addresses(out, nbytes, self._count)
         self._solver("potrfBatched", UPPER, n, each.address, n, failed, self._count)
@@ -234,6 +234,43 @@ class Lu(_Matrices):
         unused = self._site.memory(_INT_BYTES)
         self._site.copy(out, x, self._m * self._n * self._item)
         return [unused, self._eliminated(out, self._m, self._n, pivots, unused.address)]
+
+
+class Qr(_Matrices):
+    """The orthogonal and the upper triangular factor of one matrix, which lies column by column.
+
+    Args:
+      m: how many rows it has.
+      n: how many columns.
+      columns: how many columns of the orthogonal factor are wanted.
+    """
+
+    def __init__(
+        self, table: LibraryTable, site: DeviceSite, letter: str, m: int, n: int, columns: int
+    ) -> None:
+        super().__init__(table, site, letter, 1, n)
+        self._m, self._columns = m, columns
+
+    def __call__(self, addresses: Sequence[int]) -> list[Any]:
+        """Ask for ``matrix -> reflections and triangle``, and the orthogonal factor if wanted."""
+        x, out, *q = addresses
+        m, n = self._m, self._n
+        count = min(m, n)
+        scales, unused = self._site.memory(count * self._item), self._site.memory(_INT_BYTES)
+        memory = [scales, unused]
+        self._site.copy(out, x, m * n * self._item)
+        sizes = m, n, out, m
+        memory.append(self._memory_for("geqrf", *sizes))
+        how = memory[-1].address, self._work["geqrf"], unused.address
+        self._solver("geqrf", *sizes, scales.address, *how)
+        for place in q:
+            name = "ungqr" if self._letter in "CZ" else "orgqr"
+            self._site.copy(place, out, m * min(n, self._columns) * self._item)
+            columns = m, self._columns, count, place, m, scales.address
+            memory.append(self._memory_for(name, *columns))
+            how = memory[-1].address, self._work[name], unused.address
+            self._solver(name, *columns, *how)
+        return memory
 
 
 class RowExchanges(_Matrices):

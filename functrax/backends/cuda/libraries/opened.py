@@ -35,6 +35,7 @@ _CALLS: Final[dict[str, Callable[..., Callable[[Sequence[int]], list[Any]]]]] = 
     "solve": matrices.Solve,
     "solve_each": matrices.SolveEach,
     "lu": matrices.Lu,
+    "qr": matrices.Qr,
     "row_exchanges": matrices.RowExchanges,
 }
 

@@ -91,7 +91,8 @@ class SimulatedMatrices:
         touched = _Touched(self.driver)
 
         def run() -> tuple[set[int], set[int]]:
-            work(touched)
+            with np.errstate(all="ignore"):
+                work(touched)
             return touched.read, touched.written
 
         starts = frozenset(self.driver.start(x) for x in uses)
@@ -100,11 +101,11 @@ class SimulatedMatrices:
 
     # ---- cuSOLVER -----------------------------------------------------------------------------
 
-    def _potrf_bufferSize(self, letter: str, handle: int, *rest: int) -> None:
+    def _size_of_work(self, letter: str, handle: int, *rest: int) -> None:
         put(rest[-1], ctypes.c_int, _WORK)
 
-    def _getrf_bufferSize(self, letter: str, handle: int, *rest: int) -> None:
-        put(rest[-1], ctypes.c_int, _WORK)
+    _potrf_bufferSize = _getrf_bufferSize = _geqrf_bufferSize = _size_of_work
+    _orgqr_bufferSize = _ungqr_bufferSize = _size_of_work
 
     def _potrf(
         self,
@@ -178,6 +179,63 @@ class SimulatedMatrices:
             t.put(failed, np.zeros(1, _INT))
 
         self._work(handle, "getrs", (a, pivots, b, failed), run)
+
+    def _geqrf(
+        self,
+        letter: str,
+        handle: int,
+        m: int,
+        n: int,
+        a: int,
+        lda: int,
+        scales: int,
+        work: int,
+        count: int,
+        failed: int,
+    ) -> None:
+        assert (lda, count) == (m, _WORK)
+        dtype = _DTYPES[letter]
+
+        def run(t: _Touched) -> None:
+            t.spoil(work, count * dtype.itemsize)
+            wide = np.complex128 if letter in "CZ" else np.float64
+            packed, tau = np.linalg.qr(t.matrix(a, m, n, dtype).astype(wide), mode="raw")
+            t.put(a, packed.T.astype(dtype))
+            t.put(scales, tau.astype(dtype))
+            t.put(failed, np.zeros(1, _INT))
+
+        self._work(handle, "geqrf", (a, scales, work, failed), run)
+
+    def _orgqr(
+        self,
+        letter: str,
+        handle: int,
+        m: int,
+        n: int,
+        k: int,
+        a: int,
+        lda: int,
+        scales: int,
+        work: int,
+        count: int,
+        failed: int,
+    ) -> None:
+        assert (lda, count) == (m, _WORK) and k <= n <= m
+        dtype = _DTYPES[letter]
+
+        def run(t: _Touched) -> None:
+            t.spoil(work, count * dtype.itemsize)
+            packed, tau = t.matrix(a, m, k, dtype), t.numbers(scales, k, dtype)
+            q = np.eye(m, n, dtype=dtype)
+            for i in reversed(range(k)):
+                v = np.where(np.arange(m) > i, packed[:, i], np.arange(m) == i)
+                q -= tau[i] * np.outer(v, v.conj() @ q)
+            t.put(a, q)
+            t.put(failed, np.zeros(1, _INT))
+
+        self._work(handle, "orgqr", (a, scales, work, failed), run)
+
+    _ungqr = _orgqr
 
     def _laswp(
         self,

@@ -58,12 +58,19 @@ for _t in _LETTERS:
         f"cusolverDn{_t}getrf_bufferSize": (P, INT, INT, P, INT, P),
         f"cusolverDn{_t}getrf": (P, INT, INT, P, INT, P, P, P),
         f"cusolverDn{_t}getrs": (P, INT, INT, INT, P, INT, P, P, INT, P),
+        f"cusolverDn{_t}geqrf_bufferSize": (P, INT, INT, P, INT, P),
+        f"cusolverDn{_t}geqrf": (P, INT, INT, P, INT, P, P, INT, P),
     }
     SIGNATURES["cublas"] |= {
         f"cublas{_t}trsm_v2": (P, INT, INT, INT, INT, INT, INT, P, P, INT, P, INT),
         f"cublas{_t}trsmBatched": (P, INT, INT, INT, INT, INT, INT, P, P, INT, P, INT, INT),
         f"cublas{_t}getrfBatched": (P, INT, P, INT, P, P, INT),
         f"cublas{_t}getrsBatched": (P, INT, INT, INT, P, INT, P, P, INT, P, INT),
+    }
+for _t in ("Sor", "Dor", "Cun", "Zun"):  # orthogonal and unitary
+    SIGNATURES["cusolver"] |= {
+        f"cusolverDn{_t}gqr_bufferSize": (P, INT, INT, INT, P, INT, P, P),
+        f"cusolverDn{_t}gqr": (P, INT, INT, INT, P, INT, P, P, INT, P),
     }
 SUCCESS: Final = 0
 #: What functions return (``cufftResult``, ``cusolverStatus_t``, ``cublasStatus_t``).

@@ -3,8 +3,8 @@
 Their matrices lie column by column, so each of ours is the transposed one there.  The factor of a
 Hermitian matrix is found as it is: the lower triangle of ours is the upper one of theirs.  A system
 is solved by the elimination of the transposed matrix, for other sides that are transposed by
-kernels, or lie as they are if there is one.  ``lu`` is that of the matrix itself, so a kernel
-transposes it before and after.
+kernels, or lie as they are if there is one.  ``lu`` and ``qr`` are those of the matrix itself, so
+kernels transpose it before and after.
 
 A library says by a number where it failed, for which a kernel writes NaN, as the CPU does.
 
@@ -25,17 +25,19 @@ from functrax.backends.passes.clean.device_primitives import (
     linear_solve_attempt,
     lu_of_transposed,
     number,
+    qr_of_transposed,
     row_exchanges,
 )
 from functrax.core.index.expr import Dim, Load
 from functrax.core.index.map import IndexMap
 from functrax.core.ir.jaxpr import Atom, Eqn, Var
-from functrax.core.prims.arithmetic import select_n, sub
+from functrax.core.prims.arithmetic import add, select_n, sub
 from functrax.core.prims.comparisons import ge, ne
-from functrax.core.prims.factorisations import factored_solve, linear_solve, lu
+from functrax.core.prims.factorisations import factored_solve, linear_solve, lu, qr
 from functrax.core.prims.linear_systems import cholesky, triangular_solve
 from functrax.core.prims.mapped import reindex, reindex_reduce
 from functrax.core.prims.reindex import broadcast_in_dim, iota, reshape, transpose
+from functrax.core.prims.slicing import slice_
 from functrax.core.tracing.primitive import Primitive
 from functrax.core.types import dtypes
 
@@ -44,13 +46,9 @@ def _cholesky(eqn: Eqn) -> list[Eqn]:
     write = EquationWriter(eqn.source)
     (x,), (out,) = eqn.invars, eqn.outvars
     factor, failed = write.several(cholesky_attempt, x)
-    shape, last = x.aval.shape, x.aval.ndim - 1
-    row, column = (
-        write(iota, shape=shape, dtype=dtypes.int32, axis=axis) for axis in (last - 1, last)
-    )
     found = _or_nan(write, factor, failed)
     zero = number(0, x.aval.dtype)
-    return write.last(out, select_n, write(ge, row, column), zero, found)
+    return write.last(out, select_n, _is_lower(write, x), zero, found)
 
 
 def _linear_solve(eqn: Eqn) -> list[Eqn]:
@@ -72,6 +70,23 @@ def _lu(eqn: Eqn) -> list[Eqn] | None:
     write.last(pivots, sub, exchanged, number(1, dtypes.int32))
     rows = write(iota, shape=(*lead, m), dtype=dtypes.int32, axis=len(lead))
     return write.last(order, row_exchanges, rows, exchanged)
+
+
+def _qr(eqn: Eqn) -> list[Eqn] | None:
+    (x,), (*q, r) = eqn.invars, eqn.outvars
+    *lead, _, n = x.aval.shape
+    if math.prod(lead) > 1:
+        return None
+    write = EquationWriter(eqn.source)
+    columns = q[0].aval.shape[-1] if q else 0
+    left, *turned = write.several(qr_of_transposed, _transposed(write, x), columns=columns)
+    for out, found in zip(q, turned, strict=True):
+        write.last(out, reshape, _transposed(write, found), shape=out.aval.shape)
+    rows = r.aval.shape[-2]
+    steps, limit = (1,) * left.aval.ndim, (*lead, n, rows)
+    part = write(slice_, left, start=(0,) * left.aval.ndim, limit=limit, strides=steps)
+    whole = _transposed(write, part)
+    return write.last(r, select_n, _is_lower(write, whole, -1), whole, number(0, x.aval.dtype))
 
 
 def _factored_solve(eqn: Eqn) -> list[Eqn]:
@@ -117,6 +132,17 @@ def _transposed(write: EquationWriter, x: Atom) -> Var:
     return write(transpose, x, perm=(*axes, len(lead) + 1, len(lead)))
 
 
+def _is_lower(write: EquationWriter, x: Atom, diagonal: int = 0) -> Var:
+    """Which elements of matrices are not above a diagonal."""
+    shape, last = x.aval.shape, x.aval.ndim - 1
+    row, column = (
+        write(iota, shape=shape, dtype=dtypes.int32, axis=axis) for axis in (last - 1, last)
+    )
+    if diagonal:
+        row = write(add, row, number(diagonal, dtypes.int32))
+    return write(ge, row, column)
+
+
 def _or_nan(write: EquationWriter, x: Atom, failed: Atom) -> Var:
     """Matrices, with NaN in place of those of which a library gave a number that is not 0."""
     wrong = write(ne, failed, number(0, dtypes.int32))
@@ -130,5 +156,6 @@ MATRIX_FORMS: Final[dict[Primitive, Callable[[Eqn], list[Eqn] | None]]] = {
     cholesky: _cholesky,
     linear_solve: _linear_solve,
     lu: _lu,
+    qr: _qr,
     factored_solve: _factored_solve,
 }

@@ -17,6 +17,7 @@ import numpy as np
 from functrax.core.errors.source import SourceLine
 from functrax.core.ir.jaxpr import Atom, Eqn, Literal, Var
 from functrax.core.prims import matrix_values as values
+from functrax.core.prims.factorisations import qr
 from functrax.core.prims.fourier import fft
 from functrax.core.prims.matrices import ACCEPTS
 from functrax.core.tracing.primitive import Avals, Opaque, Primitive
@@ -102,6 +103,29 @@ class TransposedLU(LibraryForm):
         return [np.ascontiguousarray(factors.swapaxes(-1, -2)), pivots + np.int32(1)]
 
 
+class TransposedQR(LibraryForm):
+    """``qr`` of the transposed operand: ``r`` with what else is left there, and ``q``, transposed.
+
+    The first result has the operand's shape; its lower triangle is ``r``, transposed.  ``columns``
+    are those of ``q``, of which there is none where it is 0.
+    """
+
+    name = "qr_of_transposed"
+    multiple_results = True
+
+    def shape_rule(self, x: ShapedArray, *, columns: int) -> Avals:
+        q = ShapedArray((*x.shape[:-2], columns, x.shape[-1]), x.dtype)
+        return (x, q) if columns else (x,)
+
+    def reference(self, x: Any, *, columns: int) -> Any:
+        whole = columns > min(x.shape[-2:])
+        how = {"full_matrices": whole, "compute_q": bool(columns)}
+        *q, r = qr.reference(x.swapaxes(-1, -2), **how)
+        first = np.zeros_like(x)
+        first[..., : r.shape[-2]] = r.swapaxes(-1, -2)
+        return [first, *[np.ascontiguousarray(y.swapaxes(-1, -2)) for y in q]]
+
+
 class RowExchanges(LibraryForm):
     """Numbers of rows in the order that exchanges of rows leave; pivots are counted from 1."""
 
@@ -119,6 +143,7 @@ class RowExchanges(LibraryForm):
 unscaled_inverse_fft = UnscaledInverse()
 cholesky_attempt, linear_solve_attempt = CholeskyAttempt(), SolveAttempt()
 lu_of_transposed, row_exchanges = TransposedLU(), RowExchanges()
+qr_of_transposed = TransposedQR()
 
 
 class EquationWriter:

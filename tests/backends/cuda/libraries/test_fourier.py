@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
@@ -140,6 +141,28 @@ def test_a_status_is_told_once_and_the_host_goes_on(runtime: GpuRuntime) -> None
         assert "on the host, because cufft" in machine.libraries.who(call)
         assert machine.driver.fault is None
     assert not machine.simulated.plans or "cufftDestroy" not in machine.simulated.calls
+
+
+@both
+def test_threads_share_a_plan(runtime: GpuRuntime) -> None:
+    machine = Machine(runtime)
+    z = [(COMPLEX[0] * k).astype(np.complex64) for k in range(1, 4)]
+    executable = machine.executable(lambda z: jnp.fft.ifft2(z * 2), z[0])
+    wrong: list[int] = []
+
+    def work(k: int) -> None:
+        for _ in range(15):
+            (y,) = executable([z[k]])
+            if not np.allclose(np.asarray(y), np.fft.ifft2(z[k] * 2), rtol=1e-4, atol=1e-5):
+                wrong.append(k)
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(len(z))]
+    for x in threads:
+        x.start()
+    for x in threads:
+        x.join(60)
+    assert not wrong and machine.driver.fault is None
+    assert machine.simulated.calls["cufftExecC2C"] == 45
 
 
 @both

@@ -121,6 +121,21 @@ def test_elimination(runtime: GpuRuntime, char: str, shape: tuple[int, ...]) -> 
 
 
 @both
+@each_dtype
+@pytest.mark.parametrize("shape", [(4, 4), (5, 3), (3, 5), (1, 4, 4), (5, 1), (1, 3)], ids=str)
+def test_orthogonal_factors(runtime: GpuRuntime, char: str, shape: tuple[int, ...]) -> None:
+    for full, compute in itertools.product([False, True], repeat=2):
+
+        def f(x: Any, full: bool = full, compute: bool = compute) -> Any:
+            mode = ("complete" if full else "reduced") if compute else "r"
+            return jnp.linalg.qr(x, mode=mode)
+
+        machine = Machine(runtime)
+        agree(machine, f, numbers(char, *shape))
+        assert any("geqrf" in name for name in machine.simulated.calls)
+
+
+@both
 @pytest.mark.parametrize("lead", [(), (1,)], ids=str)
 def test_derivatives(runtime: GpuRuntime, lead: tuple[int, ...]) -> None:
     a, b = positive("d", *lead), numbers("d", *lead, 4, 3)
@@ -186,7 +201,7 @@ def test_what_libraries_lack_is_the_hosts(runtime: GpuRuntime) -> None:
     assert machine.simulated.calls == {}
     with functrax.backend("cuda"):
         text = str(functrax.explain(f)(a))
-    assert "lu on the host, because the permutations of several" in text
+    assert "lu on the host, because cuSOLVER has it for one matrix alone" in text
     assert "triangular_solve on the host, because cuBLAS has no conjugated" in text
     assert "svd on the host, because no library is used for it" in text
 

@@ -29,7 +29,7 @@ python="$venv/bin/python"
 status=0
 
 # Seconds of the tests of programs, those of all else, and of the benchmarks; 60 are left for the set-up.
-suite_limit=240 more_limit=60 benchmark_limit=240
+suite_limit=240 more_limit=60 library_limit=60 benchmark_limit=240
 suite=(tests/programs tests/nn tests/linalg tests/lax)
 more=(tests/random tests/transforms)
 if $quick; then
@@ -107,7 +107,22 @@ tests() {
     --numprocesses "$($quick && echo 1 || nproc)" "$@"
 }
 
-export -f look tests
+# What cuFFT, cuSOLVER and cuBLAS compute, where they are: who does, and the tests of it.
+libraries() {
+  export FUNCTRAX_CUDA_LIBRARIES=on
+  "$python" - <<'PY' && tests tests/fft tests/linalg
+import functrax, functrax.numpy as jnp
+
+def f(x):
+    return jnp.fft.fft(x), jnp.linalg.cholesky(x), jnp.linalg.solve(x, x), jnp.linalg.qr(x)
+
+with functrax.backend("cuda"):
+    text = str(functrax.explain(f)(jnp.eye(4)))
+print(*[x for x in text.splitlines() if " by cu" in x or " on the host, " in x], sep="\n")
+PY
+}
+
+export -f look tests libraries
 export python quick
 
 cd "$root"
@@ -123,6 +138,7 @@ if [ $status -eq 0 ]; then
   step "Tests on the device: ${suite[*]}" $suite_limit bash -c 'tests "$@"' tests "${suite[@]}"
   [ ${#more[@]} -eq 0 ] ||
     step "More tests: ${more[*]}" $more_limit bash -c 'tests "$@"' tests "${more[@]}"
+  $quick || step "Tests of NVIDIA's libraries" $library_limit bash -c libraries
   [ "${FUNCTRAX_CUDA_DRIVER:-libcuda}" != libcuda ] ||
     step "Programs in C" 60 "$python" -m tests.aot.gpu_check
   step "Loops and branches that the GPU decides" 60 "$python" -m tests.backends.cuda.graphs.on_gpu

@@ -71,6 +71,7 @@ def test_defaults():
         "cuda_graphs": True,
         "cuda_conditional_nodes": "simulated",
         "cuda_libraries": True,
+        "cuda_libraries": "simulated",
         "debug_infs": False,
         "disable_jit": False,
         "default_matmul_precision": None,

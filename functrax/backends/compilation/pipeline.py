@@ -88,7 +88,7 @@ _DEVICE_FORMS: Final = frozenset({"fft", "cholesky", "linear_solve", "lu", "fact
 
 
 def _has_device_form(primitive: Primitive) -> bool:
-    return primitive.name in _DEVICE_FORMS and bool(target().warp)
+    return primitive.name in _DEVICE_FORMS and target().libraries
 
 
 def _is_contraction(primitive: Primitive) -> bool:

@@ -7,6 +7,7 @@ Start at :func:`gpu`.
 
 from __future__ import annotations
 
+import ctypes
 import os
 from functools import cache
 from typing import Any, Final
@@ -15,6 +16,7 @@ from functrax.backends.cuda import runtime
 from functrax.backends.cuda.driver import Table
 from functrax.backends.cuda.gpu import Gpu, gpu_count
 from functrax.core.errors.typed import ArgumentError, UnavailableError
+from functrax.core.options.config import state as options, strict_was_chosen
 
 VARIABLE: Final = "FUNCTRAX_CUDA_DRIVER"
 
@@ -39,6 +41,16 @@ def table() -> Table:
     from functrax.backends.cuda.libcuda import open_libcuda
 
     return open_libcuda()
+
+
+def uses_libraries() -> bool:
+    """Whether NVIDIA's libraries compute what has no kernel: see the option ``cuda_libraries``.
+
+    Not in strict mode, which has the bits of the host's functions.
+    """
+    wanted = options.cuda_libraries
+    is_simulated = not isinstance(table().owner, ctypes.CDLL)
+    return not strict_was_chosen() and (wanted == "on" or (wanted == "simulated" and is_simulated))
 
 
 def count() -> int:

@@ -19,6 +19,7 @@ from functrax.backends.places import transfer
 from functrax.backends.reference import nan_check
 from functrax.backends.reference.reference_device import ReferenceDevice, in_numpy
 from functrax.backends.targets import making_for
+from functrax.backends.targets.facts import Target
 from functrax.backends.targets.nvptx import target_of
 from functrax.core.arrays.array import Borrowed
 from functrax.core.arrays.dlpack import CUDA, MEMORY, GpuMemory
@@ -112,9 +113,13 @@ class CudaDevice(Device):
         key = ("compiled for a GPU", choice.gpu().capability, guarded, compile_context())
         found: CompiledProgram | None = jaxpr.memo.get(key)
         if found is None:
-            with paused(), making_for(target_of(choice.gpu().capability, strict_was_chosen())):
+            with paused(), making_for(self._target()):
                 found = jaxpr.memo[key] = compile_program(jaxpr, guarded=guarded)
         return found
+
+    def _target(self) -> Target:
+        """What programs are compiled for."""
+        return target_of(choice.gpu().capability, strict_was_chosen(), choice.uses_libraries())
 
     def apply(self, primitive: Primitive, values: Sequence[Any], params: dict[str, Any]) -> Any:
         if primitive.is_call:

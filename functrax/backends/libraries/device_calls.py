@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from functrax.backends.passes.clean.device_forms import MOST_AXES
+from functrax.backends.passes.clean.device_forms import FORMS, MOST_AXES
 from functrax.backends.passes.clean.device_primitives import (
     cholesky_attempt,
     linear_solve_attempt,
@@ -24,8 +24,9 @@ from functrax.backends.passes.clean.device_primitives import (
     row_exchanges,
     unscaled_inverse_fft,
 )
+from functrax.backends.targets import target
 from functrax.core.ir.jaxpr import Eqn
-from functrax.core.options.config import state as options
+from functrax.core.options.config import state as options, strict_was_chosen
 from functrax.core.prims import factorisations, fourier
 from functrax.core.prims.linear_systems import triangular_solve
 from functrax.core.records import record
@@ -54,17 +55,18 @@ class DeviceCall:
 def device_call(eqn: Eqn) -> DeviceCall | str:
     """How a library computes an equation, or why none does."""
     rule = _RULES.get(eqn.primitive)
-    if rule is None:
+    if rule is None and eqn.primitive not in FORMS:
         return "no library is used for it"
-    if options.strict:
+    if strict_was_chosen():
         return "strict mode asks for the bits of the CPU"
-    if not options.cuda_libraries:
-        return "the option cuda_libraries is off"
+    if not target().libraries:
+        return f"the option cuda_libraries is {options.cuda_libraries!r}"
     if any(x.aval.size == 0 for x in (*eqn.invars, *eqn.outvars)):
         return "it is empty"
-    return rule(eqn)
+    return _LEFT if rule is None else rule(eqn)
 
 
+_LEFT: Final = "the pass device_forms has left it as it was"
 #: Of a Fourier transform the kinds of cuFFT, in single and in double precision.
 _KINDS: Final = {
     "FFT": ("C2C", "Z2Z"),
@@ -80,7 +82,7 @@ def _fourier(eqn: Eqn) -> DeviceCall | str:
     if len(lengths) > MOST_AXES:
         return f"cuFFT transforms up to {MOST_AXES} axes"
     if inverse and eqn.primitive is not unscaled_inverse_fft:
-        return "the pass device_forms has left it as it was"
+        return _LEFT
     (x,) = eqn.invars
     batch = math.prod(x.aval.shape[: x.aval.ndim - len(lengths)])
     wide = dtypes.real_dtype(x.aval.dtype) == np.float64

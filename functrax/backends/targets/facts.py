@@ -159,6 +159,7 @@ class Target:
         products that take 7 to 9 µs alone take 4.5 to 6 with two.
       share_ns: nanoseconds of work of several kernels below which one thread does them: another
         thread's caches are some microseconds away, and it may sleep.
+      libraries: whether libraries of NVIDIA's compute what has no kernel.
       library_call_ns: nanoseconds to call a function of LAPACK for a matrix.
       lock_ns: nanoseconds of a call of a library with a lock below which threads that share calls
         wait for one another longer than they gain.
@@ -251,6 +252,7 @@ class Target:
     tile_cycles: tuple[float, float, float] = (16.0, 12.0, 8.0)
     wake_ns: int = 7_000
     share_ns: int = 25_000
+    libraries: bool = False
     library_call_ns: int = 150
     lock_ns: int = 5000
     program_ns: int = 20_000

@@ -370,9 +370,11 @@ OPTIONS: Final[dict[str, Option]] = {
         ),
         Option(
             "cuda_libraries",
-            "switch",
-            True,
-            "Let cuFFT, cuSOLVER and cuBLAS compute what has no kernel on a GPU, where they are.",
+            "choice",
+            "simulated",
+            "Whether cuFFT, cuSOLVER and cuBLAS compute what has no kernel on a GPU, where they "
+            "are; by default on a simulated one alone.",
+            choices=("off", "simulated", "on"),
             compiled=True,
         ),
         Option("cache", "switch", True, "Keep compiled kernels on disk for the next process."),

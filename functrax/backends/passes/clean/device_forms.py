@@ -5,7 +5,7 @@ what kernel comes next.  The half transform that IRFFT takes is first made what 
 cuFFT assumes it, while NumPy takes no notice of imaginary parts where a real array has none.
 Matrices are those of ``device_matrices.py``.
 
-In strict mode results are those of the host's functions, so programs stay as they are.
+Programs stay as they are where the target has no libraries, as in strict mode.
 
 Start at :func:`device_forms`.
 """
@@ -27,7 +27,6 @@ from functrax.backends.passes.clean.device_primitives import (
 from functrax.backends.passes.inner import with_bodies, with_eqns
 from functrax.backends.passes.rewrites import Rewrites
 from functrax.core.ir.jaxpr import Atom, Eqn, Jaxpr
-from functrax.core.options.config import state as options
 from functrax.core.prims.arithmetic import add, mul, select_n
 from functrax.core.prims.comparisons import eq, or_
 from functrax.core.prims.convert import complex_, conj, imag, real
@@ -43,16 +42,10 @@ _INVERSES = frozenset({"IFFT", "IRFFT"})
 
 
 def device_forms(jaxpr: Jaxpr, rewrites: Rewrites) -> Jaxpr:
-    """The program with operations as libraries compute them; in strict mode as it was."""
-    if options.strict or not options.cuda_libraries:
-        return jaxpr
-    return _changed(jaxpr, rewrites)
-
-
-def _changed(jaxpr: Jaxpr, rewrites: Rewrites) -> Jaxpr:
+    """The program with operations as libraries compute them."""
     eqns: list[Eqn] = []
-    for eqn in with_bodies(jaxpr.eqns, lambda inner: _changed(inner, rewrites)):
-        form = _FORMS.get(eqn.primitive)
+    for eqn in with_bodies(jaxpr.eqns, lambda inner: device_forms(inner, rewrites)):
+        form = FORMS.get(eqn.primitive)
         is_empty = any(x.aval.size == 0 for x in (*eqn.invars, *eqn.outvars))
         found = None if form is None or is_empty else form(eqn)
         if found is not None and rewrites.allow("as a library computes it", eqn):
@@ -118,4 +111,4 @@ def _turned(write: EquationWriter, x: Atom, axis: int) -> Atom:
 
 
 #: What writes an operation in another form, or leaves it.
-_FORMS: Final[dict[Primitive, Callable[[Eqn], list[Eqn] | None]]] = {fft: _fourier, **MATRIX_FORMS}
+FORMS: Final[dict[Primitive, Callable[[Eqn], list[Eqn] | None]]] = {fft: _fourier, **MATRIX_FORMS}

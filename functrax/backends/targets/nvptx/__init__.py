@@ -70,7 +70,7 @@ def block_of(group: int) -> int:
     return group if group > WARP else BLOCK
 
 
-def target_of(capability: int, strict: bool = False) -> Target:
+def target_of(capability: int, strict: bool = False, libraries: bool = False) -> Target:
     """The target of GPUs of a compute capability.
 
     PTX for a chip runs on later ones, too: one that is not known gets what the newest known one
@@ -79,6 +79,7 @@ def target_of(capability: int, strict: bool = False) -> Target:
     Args:
       capability: 80 for 8.0.
       strict: whether functions are computed as on other targets, by exact operations alone.
+      libraries: whether NVIDIA's libraries may compute what has no kernel.
 
     Raises:
       ArgumentError: the chip is older than the oldest one that code is made for.
@@ -93,4 +94,5 @@ def target_of(capability: int, strict: bool = False) -> Target:
     name = f"sm_{known[-1]}"
     more = [*(["near"] if not strict else []), *(["extremum"] if known[-1] >= 80 else [])]
     functions = _THREAD.functions.union(more)
-    return replace(_THREAD, name=name, identity=name, cpu=name, functions=functions)
+    own = {"name": name, "identity": name, "cpu": name}
+    return replace(_THREAD, **own, functions=functions, libraries=libraries)

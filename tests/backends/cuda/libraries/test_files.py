@@ -6,15 +6,18 @@ import ctypes
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from functrax.backends.cuda import choice
 from functrax.backends.cuda.driver import Table
 from functrax.backends.cuda.libraries import files
 from functrax.backends.cuda.libraries.opened import libraries_of
 from functrax.backends.cuda.libraries.table import LibraryTable
 from functrax.backends.cuda.simulated import SimulatedDriver
+from functrax.core.options.config import Override
 
 
 class Loader:
@@ -62,6 +65,22 @@ def test_packages_are_looked_through_after_what_the_loader_knows(
 def test_a_driver_without_libraries_has_none() -> None:
     table = Table(SimulatedDriver().table.addresses)
     assert libraries_of(table).library("cufft") == "there is no cuFFT beside this driver"
+
+
+def test_libraries_are_asked_by_default_on_a_simulated_gpu_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for owner, wanted in (
+        (ctypes.CDLL(None), {"off": False, "simulated": False, "on": True}),
+        (SimulatedDriver(), {"off": False, "simulated": True, "on": True}),
+    ):
+        driver = SimpleNamespace(owner=owner)
+        monkeypatch.setattr(choice, "table", lambda driver=driver: driver)
+        for value, used in wanted.items():
+            with Override("cuda_libraries", value):
+                assert choice.uses_libraries() is used
+                with Override("strict", True):
+                    assert not choice.uses_libraries()
 
 
 def test_nothing_is_opened_before_a_program_needs_it() -> None:

@@ -204,14 +204,17 @@ def test_what_libraries_lack_is_the_hosts(runtime: GpuRuntime) -> None:
     assert "lu on the host, because cuSOLVER has it for one matrix alone" in text
     assert "triangular_solve on the host, because cuBLAS has no conjugated" in text
     assert "svd on the host, because no library is used for it" in text
+    with functrax.backend("cuda"), Override("cuda_libraries", "off"):
+        text = str(functrax.explain(jnp.linalg.inv)(a))
+    assert "linear_solve on the host, because the option cuda_libraries is 'off'" in text
 
 
 @both
-@pytest.mark.parametrize("option", ["strict", "cuda_libraries"])
-def test_options_leave_it_to_the_host(runtime: GpuRuntime, option: str) -> None:
+@pytest.mark.parametrize(("option", "value"), [("strict", True), ("cuda_libraries", "off")])
+def test_options_leave_it_to_the_host(runtime: GpuRuntime, option: str, value: Any) -> None:
     a = positive("d")
     machine = Machine(runtime)
-    with Override(option, option == "strict"):
+    with Override(option, value):
         found = machine.executable(lambda a: jnp.linalg.inv(jnp.linalg.cholesky(a)), a)([a])
     np.testing.assert_allclose(
         np.asarray(found[0]), np.linalg.inv(np.linalg.cholesky(a)), rtol=1e-9, atol=1e-12

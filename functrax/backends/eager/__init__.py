@@ -15,7 +15,8 @@ The graph stays bounded without being looked at.  Before an operation that would
 :data:`MAX_NODES` others to run, what is recorded of its region is run; from half of that on already
 before an operation like one that the graph began with, so that a loop is cut at the same place of
 its body each time, and finds its program again.  Both bounds are :data:`PATIENCE` more while
-somebody looks at a value every so many operations.  When recorded operations hold more than
+somebody looks at a value every so many operations.  For a GPU they are less, so that it works while
+the host records.  When recorded operations hold more than
 :data:`MAX_BYTES` of arrays, all of them are run.
 
 Start at :func:`record`.

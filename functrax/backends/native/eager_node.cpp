@@ -23,6 +23,10 @@ namespace {
 
 constexpr std::size_t kMostRemembered = 1 << 14;
 
+// Beside the host the bound is half of it, and a loop is cut where it begins again after so small a
+// part: the device then works while the host records the next steps.
+constexpr std::int64_t kDeviceParts = 8;
+
 // Those that have operands, the last one first.
 Node* first_node = nullptr;
 
@@ -137,6 +141,11 @@ bool count_operations(Node* node, std::int64_t limit) {
   return true;
 }
 
+bool is_on_host(const Node* node) {
+  PyObject* setting = slot(node->signature, python.of_signature.setting);
+  return slot(setting, python.setting_on_host) == Py_True;
+}
+
 // What has to run for a new operation: its size, begin and region. Too much is run before; false
 // with an error set.
 bool find_extent(Node* node, bool may_run) {
@@ -158,11 +167,14 @@ bool find_extent(Node* node, bool may_run) {
     node->begin = std::min(node->begin, producer->begin);
   }
   node->size = std::min(size, number - node->begin) + 1;
-  if (!may_run || node->size <= python.most_nodes / 2) return true;
+  const std::int64_t most = python.most_nodes;
+  if (!may_run || node->size <= most / kDeviceParts) return true;
+  const bool on_host = is_on_host(node);
+  if (on_host && node->size <= most / 2) return true;
   const bool begins = node->region->begins_with(node->signature);
-  std::int64_t limit = begins ? python.most_nodes / 2 : python.most_nodes;
-  const std::int64_t patience = python.patience + (begins ? 0 : python.most_nodes);
-  if (most_unseen() < patience) limit += python.patience;
+  std::int64_t limit = begins ? most / (on_host ? 2 : kDeviceParts) : most / (on_host ? 1 : 2);
+  const std::int64_t patience = python.patience + (begins ? 0 : most);
+  if (on_host && most_unseen() < patience) limit += python.patience;
   if (node->size <= limit || number - node->region->since <= limit) return true;
   return count_operations(node, limit);
 }

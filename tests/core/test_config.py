@@ -70,7 +70,6 @@ def test_defaults():
         "device_timeout": 0,
         "cuda_graphs": True,
         "cuda_conditional_nodes": "simulated",
-        "cuda_libraries": True,
         "cuda_libraries": "simulated",
         "debug_infs": False,
         "disable_jit": False,

@@ -7,7 +7,6 @@ Start at :func:`gpu`.
 
 from __future__ import annotations
 
-import ctypes
 import os
 from functools import cache
 from typing import Any, Final
@@ -49,8 +48,8 @@ def uses_libraries() -> bool:
     Not in strict mode, which has the bits of the host's functions.
     """
     wanted = options.cuda_libraries
-    is_simulated = not isinstance(table().owner, ctypes.CDLL)
-    return not strict_was_chosen() and (wanted == "on" or (wanted == "simulated" and is_simulated))
+    chosen = wanted == "on" or (wanted == "simulated" and table().is_simulated)
+    return chosen and not strict_was_chosen()
 
 
 def count() -> int:

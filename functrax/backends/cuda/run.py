@@ -54,7 +54,9 @@ class DeviceExecutable(RecordedExecutable):
         #: Constants of the program and of those inside it, on the device.
         self.constants: dict[int, DeviceArray] = {}
         #: What asks libraries for host calls, where one has them.
-        calls = [x for p in all_programs(program) for x in p.instructions if isinstance(x, HostCall)]
+        calls = [
+            x for p in all_programs(program) for x in p.instructions if isinstance(x, HostCall)
+        ]
         self.on_device = {x: on_device(x, gpu, DeviceArray) for x in calls}
         #: Parts that may be graphs, of the program and of those inside it.
         self.parts = made_parts(program, gpu)

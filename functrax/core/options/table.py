@@ -363,9 +363,9 @@ OPTIONS: Final[dict[str, Option]] = {
             "cuda_conditional_nodes",
             "choice",
             "simulated",
-            "Where a GPU decides loops and branches by itself, in such graphs: nowhere, on the "
-            "simulated driver, or everywhere. No GPU has run it yet.",
-            choices=("never", "simulated", "always"),
+            "Whether a GPU decides loops and branches by itself, in such graphs; by default a "
+            "simulated one alone, as no other has run it yet.",
+            choices=("off", "simulated", "on"),
             compiled=True,
         ),
         Option(
@@ -373,7 +373,7 @@ OPTIONS: Final[dict[str, Option]] = {
             "choice",
             "simulated",
             "Whether cuFFT, cuSOLVER and cuBLAS compute what has no kernel on a GPU, where they "
-            "are; by default on a simulated one alone.",
+            "are; by default on a simulated one alone, as no other has run it yet.",
             choices=("off", "simulated", "on"),
             compiled=True,
         ),

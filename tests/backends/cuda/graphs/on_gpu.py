@@ -50,9 +50,9 @@ def main() -> int:
         return 0
     for name, (f, args, _) in DECIDED.items():
         program = program_of(f, *args)
-        with Override("cuda_conditional_nodes", "never"):
+        with Override("cuda_conditional_nodes", "off"):
             theirs, host, _ = called(program, args)
-        with Override("cuda_conditional_nodes", "always"):
+        with Override("cuda_conditional_nodes", "on"):
             ours, device, decided = called(program, args)
         same = all(x == theirs[0] for x in (*theirs, *ours)) and decided
         differ += not same

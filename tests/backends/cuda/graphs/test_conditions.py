@@ -260,14 +260,14 @@ def test_the_structure_is_that_of_the_driver() -> None:
     assert offsets == (16, 24, 28, 32)
 
 
-@pytest.mark.parametrize("name", ("never", "simulated", "always"))
+@pytest.mark.parametrize("name", ("off", "simulated", "on"))
 def test_the_option(name: str) -> None:
     simulated = SimulatedDriver().table
     of_a_gpu = Table(simulated.addresses, object())
     assert (simulated.is_simulated, of_a_gpu.is_simulated) == (True, False)
     with Override("cuda_conditional_nodes", name):
-        assert graphs.gpu_decides(simulated) == (name != "never")
-        assert graphs.gpu_decides(of_a_gpu) == (name == "always")
+        assert graphs.gpu_decides(simulated) == (name != "off")
+        assert graphs.gpu_decides(of_a_gpu) == (name == "on")
 
 
 def test_a_driver_without_the_functions_goes_on() -> None:

@@ -47,7 +47,7 @@ from functrax.core.prims.control import ScanLoop
 from functrax.core.prims.mapped import reindex, reindex_reduce
 from functrax.core.prims.reduce import ReindexReduce
 from functrax.core.prims.slicing import pad
-from functrax.core.tracing.primitive import Primitive
+from functrax.core.tracing.primitive import Opaque, Primitive
 
 
 def _on_demand(
@@ -83,12 +83,8 @@ def _primitives(jaxpr: Jaxpr) -> set[Primitive]:
     return found
 
 
-#: The names of what NVIDIA's libraries compute, not always in its own form.
-_DEVICE_FORMS: Final = frozenset({"fft", "cholesky", "linear_solve", "lu", "factored_solve", "qr"})
-
-
-def _has_device_form(primitive: Primitive) -> bool:
-    return primitive.name in _DEVICE_FORMS and target().libraries
+def _is_opaque_on_a_gpu(primitive: Primitive) -> bool:
+    return isinstance(primitive, Opaque) and target().libraries
 
 
 def _is_contraction(primitive: Primitive) -> bool:
@@ -115,7 +111,7 @@ def _is_scan(primitive: Primitive) -> bool:
     return isinstance(primitive, ScanLoop)
 
 
-device_forms = _on_demand("clean.device_forms", "device_forms", _has_device_form)
+device_forms = _on_demand("clean.device_forms", "device_forms", _is_opaque_on_a_gpu)
 split_loops = _on_demand("clean.split_loops", "split_loops", _is_scan)
 pieces = _on_demand("clean.pieces", "pieces", _is_pad)
 spread = _on_demand("clean.spread", "spread", _is_reduction)

@@ -10,7 +10,7 @@ began: with copies that bring the carry back, or with a second step the other wa
 is in a branch, as the loop may end after the first one; the copies are in the other branch then.
 The former is chosen where the copies take less time than the branch (:class:`LoopCopies`).
 
-Start at :class:`Recording`.
+Start at :class:`GraphRecording`.
 """
 
 from __future__ import annotations
@@ -164,7 +164,7 @@ class _OpenLoop(NamedTuple):
     twice: bool = False
 
 
-class Recording(ProgramRun):
+class GraphRecording(ProgramRun):
     """A run that writes down what is to be done.
 
     Args:

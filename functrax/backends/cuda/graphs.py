@@ -38,10 +38,10 @@ from functrax.backends.cuda.graph_order import SharedPlace, share
 from functrax.backends.cuda.graph_work import (
     Constant,
     DecidingWork,
+    GraphRecording,
     GraphWork,
     LoopCopies,
     Part,
-    Recording,
     SettingWork,
     order_of_works,
 )
@@ -432,7 +432,7 @@ class GraphPart:
                 self._last = n
                 return known
         self._last = (self._last + 1) % self.GRAPHS
-        recording = Recording(constant, program, self._copies)
+        recording = GraphRecording(constant, program, self._copies)
         recording.part(program, frame, self.part)
         graph, self._graphs[self._last] = self._graphs[self._last], None  # unless all goes well
         if graph is not None and graph.fits(recording.works):

@@ -6,7 +6,7 @@ GPU's pool, which gives it to others in the order of the stream.
 
 A transform from complex to real numbers may overwrite its operand, which is copied before.
 
-Start at :class:`Fourier`.
+Start at :class:`FourierCall`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from functrax.backends.cuda.libraries.table import (
 _Plan = tuple[int, int]
 
 
-class Fourier:
+class FourierCall:
     """Transforms of dense arrays along their last axes; inverse ones are not scaled.
 
     Args:

@@ -7,7 +7,7 @@ the results are to be, which is first made a copy of the operand.
 One matrix is cuSOLVER's, with memory for work from the GPU's pool; several are done at once by
 functions that take a list of addresses.
 
-Start at :class:`Cholesky`.
+Start at :class:`CholeskyCall`.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class _Matrices:
         return work
 
 
-class Cholesky(_Matrices):
+class CholeskyCall(_Matrices):
     """The lower factors of Hermitian matrices, whose lower triangle alone is read.
 
     It is the upper one of the library's matrix, which is ours transposed: conjugated, that is, and
@@ -116,7 +116,7 @@ class Cholesky(_Matrices):
         return [each]
 
 
-class TriangularSolve(_Matrices):
+class TriangularSolveCall(_Matrices):
     """Solutions of triangular systems.
 
     ``op(a) x = b`` is ``x' op(a)' = b'`` of transposed matrices, which are the library's: the side
@@ -167,7 +167,7 @@ class TriangularSolve(_Matrices):
         return [matrices, sides]
 
 
-class Solve(_Matrices):
+class SolveCall(_Matrices):
     """The solution of a system, of transposed other sides, by elimination of the transposed matrix.
 
     Args:
@@ -194,7 +194,7 @@ class Solve(_Matrices):
         return [factors, pivots, unused, work]
 
 
-class SolveEach(Solve):
+class SolveEachCall(SolveCall):
     """The same for several matrices, by cuBLAS."""
 
     def __call__(self, addresses: Sequence[int]) -> list[Any]:
@@ -216,7 +216,7 @@ class SolveEach(Solve):
         return [factors, pivots, each, sides]
 
 
-class Lu(_Matrices):
+class LuCall(_Matrices):
     """The elimination of one matrix, with exchanges of rows, which lies column by column.
 
     Args:
@@ -236,7 +236,7 @@ class Lu(_Matrices):
         return [unused, self._eliminated(out, self._m, self._n, pivots, unused.address)]
 
 
-class Qr(_Matrices):
+class QrCall(_Matrices):
     """The orthogonal and the upper triangular factor of one matrix, which lies column by column.
 
     Args:
@@ -273,7 +273,7 @@ class Qr(_Matrices):
         return memory
 
 
-class RowExchanges(_Matrices):
+class RowExchangesCall(_Matrices):
     """Numbers of rows, exchanged as the rows are: the words of an int32 move as those of a float.
 
     Args:

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from functrax.backends.cuda.driver import Table
 from functrax.backends.cuda.libraries import matrices
-from functrax.backends.cuda.libraries.fourier import Fourier
+from functrax.backends.cuda.libraries.fourier import FourierCall
 from functrax.backends.cuda.libraries.site import DeviceSite
 from functrax.backends.cuda.libraries.table import LibraryError, LibraryTable
 from functrax.backends.executables.program import HostCall
@@ -29,14 +29,14 @@ from functrax.core.process.locks import new_rlock
 OnDevice = Callable[[Sequence[int]], "list[Any] | None"]
 #: What makes a call, by the function of :class:`DeviceCall`.
 _CALLS: Final[dict[str, Callable[..., Callable[[Sequence[int]], list[Any]]]]] = {
-    "fft": Fourier,
-    "cholesky": matrices.Cholesky,
-    "triangular_solve": matrices.TriangularSolve,
-    "solve": matrices.Solve,
-    "solve_each": matrices.SolveEach,
-    "lu": matrices.Lu,
-    "qr": matrices.Qr,
-    "row_exchanges": matrices.RowExchanges,
+    "fft": FourierCall,
+    "cholesky": matrices.CholeskyCall,
+    "triangular_solve": matrices.TriangularSolveCall,
+    "solve": matrices.SolveCall,
+    "solve_each": matrices.SolveEachCall,
+    "lu": matrices.LuCall,
+    "qr": matrices.QrCall,
+    "row_exchanges": matrices.RowExchangesCall,
 }
 
 

@@ -58,7 +58,7 @@ _TYPES: Final[dict[str, tuple[Any, Any]]] = {
 
 
 @dataclass
-class Plan:
+class SimulatedPlan:
     """A plan of cuFFT."""
 
     kind: str = ""
@@ -87,7 +87,7 @@ class SimulatedLibraries(SimulatedMatrices):
         self.absent: set[str] = set()
         self.statuses: dict[str, int] = {}
         self.calls: dict[str, int] = {}
-        self.plans: dict[int, Plan] = {}
+        self.plans: dict[int, SimulatedPlan] = {}
         self._numbers = itertools.count(1)
         super().__init__(driver)
 
@@ -121,7 +121,7 @@ class SimulatedLibraries(SimulatedMatrices):
 
     def _cufftCreate(self, out: int) -> None:
         handle = next(self._numbers)
-        self.plans[handle] = Plan()
+        self.plans[handle] = SimulatedPlan()
         put(out, ctypes.c_int, handle)
 
     def _cufftDestroy(self, handle: int) -> int:

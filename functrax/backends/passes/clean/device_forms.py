@@ -20,12 +20,12 @@ import numpy as np
 
 from functrax.backends.passes.clean.device_matrices import MATRIX_FORMS
 from functrax.backends.passes.clean.device_primitives import (
-    EquationWriter,
     number,
     unscaled_inverse_fft,
 )
 from functrax.backends.passes.inner import with_bodies, with_eqns
 from functrax.backends.passes.rewrites import Rewrites
+from functrax.backends.passes.writer import EquationWriter
 from functrax.core.ir.jaxpr import Atom, Eqn, Jaxpr
 from functrax.core.prims.arithmetic import add, mul, select_n
 from functrax.core.prims.comparisons import eq, or_
@@ -68,10 +68,10 @@ def _inverse(eqn: Eqn) -> list[Eqn]:
     kind, lengths = eqn.params["kind"], eqn.params["fft_lengths"]
     if kind == "IRFFT":
         x = _of_real(write, x, lengths)
-    whole = write(unscaled_inverse_fft, x, kind=kind, fft_lengths=lengths)
+    whole = write.new(unscaled_inverse_fft, x, kind=kind, fft_lengths=lengths)
     real_dtype = dtypes.real_dtype(out.aval.dtype)
     factor = np.reciprocal(math.prod(lengths), dtype=real_dtype)
-    return write.last(out, mul, whole, number(factor, out.aval.dtype))
+    return write.define(out, mul, whole, number(factor, out.aval.dtype))
 
 
 def _of_real(write: EquationWriter, x: Atom, lengths: tuple[int, ...]) -> Atom:
@@ -82,32 +82,34 @@ def _of_real(write: EquationWriter, x: Atom, lengths: tuple[int, ...]) -> Atom:
     """
     shape = x.aval.shape
     last = len(shape) - 1
-    place = write(iota, shape=shape, dtype=dtypes.int32, axis=last)
-    is_edge: Atom = write(eq, place, number(0, dtypes.int32))
+    place = write.new(iota, shape=shape, dtype=dtypes.int32, axis=last)
+    is_edge: Atom = write.new(eq, place, number(0, dtypes.int32))
     if lengths[-1] % 2 == 0:
-        second = write(eq, place, number(shape[-1] - 1, dtypes.int32))
-        is_edge = write(or_, is_edge, second)
+        second = write.new(eq, place, number(shape[-1] - 1, dtypes.int32))
+        is_edge = write.new(or_, is_edge, second)
     if len(lengths) == 1:
-        part = write(imag, x)
+        part = write.new(imag, x)
         none = number(0, part.aval.dtype)
-        return write(complex_, write(real, x), write(select_n, is_edge, part, none))
+        return write.new(complex_, write.new(real, x), write.new(select_n, is_edge, part, none))
     turned: Atom = x
     for axis in range(last - len(lengths) + 1, last):
         turned = _turned(write, turned, axis)
-    both = write(add, x, write(conj, turned))
-    even = write(mul, both, number(0.5, x.aval.dtype))
-    return write(select_n, is_edge, x, even)
+    both = write.new(add, x, write.new(conj, turned))
+    even = write.new(mul, both, number(0.5, x.aval.dtype))
+    return write.new(select_n, is_edge, x, even)
 
 
 def _turned(write: EquationWriter, x: Atom, axis: int) -> Atom:
     """Element ``-k`` of an axis, modulo its length, at each place ``k``."""
-    backwards, size = write(rev, x, axes=(axis,)), x.aval.shape[axis]
+    backwards, size = write.new(rev, x, axes=(axis,)), x.aval.shape[axis]
     start, limit = [0] * x.aval.ndim, [*x.aval.shape]
     steps = (1,) * x.aval.ndim
     start[axis] = limit[axis] = size - 1
-    rest = write(slice_, backwards, start=(0,) * x.aval.ndim, limit=tuple(limit), strides=steps)
-    first = write(slice_, backwards, start=tuple(start), limit=tuple(x.aval.shape), strides=steps)
-    return write(concatenate, first, rest, axis=axis) if size > 1 else backwards
+    rest = write.new(slice_, backwards, start=(0,) * x.aval.ndim, limit=tuple(limit), strides=steps)
+    first = write.new(
+        slice_, backwards, start=tuple(start), limit=tuple(x.aval.shape), strides=steps
+    )
+    return write.new(concatenate, first, rest, axis=axis) if size > 1 else backwards
 
 
 #: What writes an operation in another form, or leaves it.

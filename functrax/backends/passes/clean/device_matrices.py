@@ -20,7 +20,6 @@ from typing import Final
 import numpy as np
 
 from functrax.backends.passes.clean.device_primitives import (
-    EquationWriter,
     cholesky_attempt,
     linear_solve_attempt,
     lu_of_transposed,
@@ -28,6 +27,7 @@ from functrax.backends.passes.clean.device_primitives import (
     qr_of_transposed,
     row_exchanges,
 )
+from functrax.backends.passes.writer import EquationWriter
 from functrax.core.index.expr import Dim, Load
 from functrax.core.index.map import IndexMap
 from functrax.core.ir.jaxpr import Atom, Eqn, Var
@@ -48,7 +48,7 @@ def _cholesky(eqn: Eqn) -> list[Eqn]:
     factor, failed = write.several(cholesky_attempt, x)
     found = _or_nan(write, factor, failed)
     zero = number(0, x.aval.dtype)
-    return write.last(out, select_n, _is_lower(write, x), zero, found)
+    return write.define(out, select_n, _is_lower(write, x), zero, found)
 
 
 def _linear_solve(eqn: Eqn) -> list[Eqn]:
@@ -56,7 +56,7 @@ def _linear_solve(eqn: Eqn) -> list[Eqn]:
     (a, b), (out,) = eqn.invars, eqn.outvars
     solved, failed = write.several(linear_solve_attempt, a, _transposed(write, b))
     found = _transposed(write, _or_nan(write, solved, failed))
-    return write.last(out, reshape, found, shape=out.aval.shape)
+    return write.define(out, reshape, found, shape=out.aval.shape)
 
 
 def _lu(eqn: Eqn) -> list[Eqn] | None:
@@ -66,10 +66,10 @@ def _lu(eqn: Eqn) -> list[Eqn] | None:
         return None
     write = EquationWriter(eqn.source)
     turned, exchanged = write.several(lu_of_transposed, _transposed(write, x))
-    write.last(factors, reshape, _transposed(write, turned), shape=x.aval.shape)
-    write.last(pivots, sub, exchanged, number(1, dtypes.int32))
-    rows = write(iota, shape=(*lead, m), dtype=dtypes.int32, axis=len(lead))
-    return write.last(order, row_exchanges, rows, exchanged)
+    write.define(factors, reshape, _transposed(write, turned), shape=x.aval.shape)
+    write.define(pivots, sub, exchanged, number(1, dtypes.int32))
+    rows = write.new(iota, shape=(*lead, m), dtype=dtypes.int32, axis=len(lead))
+    return write.define(order, row_exchanges, rows, exchanged)
 
 
 def _qr(eqn: Eqn) -> list[Eqn] | None:
@@ -81,12 +81,12 @@ def _qr(eqn: Eqn) -> list[Eqn] | None:
     columns = q[0].aval.shape[-1] if q else 0
     left, *turned = write.several(qr_of_transposed, _transposed(write, x), columns=columns)
     for out, found in zip(q, turned, strict=True):
-        write.last(out, reshape, _transposed(write, found), shape=out.aval.shape)
+        write.define(out, reshape, _transposed(write, found), shape=out.aval.shape)
     rows = r.aval.shape[-2]
     steps, limit = (1,) * left.aval.ndim, (*lead, n, rows)
-    part = write(slice_, left, start=(0,) * left.aval.ndim, limit=limit, strides=steps)
+    part = write.new(slice_, left, start=(0,) * left.aval.ndim, limit=limit, strides=steps)
     whole = _transposed(write, part)
-    return write.last(r, select_n, _is_lower(write, whole, -1), whole, number(0, x.aval.dtype))
+    return write.define(r, select_n, _is_lower(write, whole, -1), whole, number(0, x.aval.dtype))
 
 
 def _factored_solve(eqn: Eqn) -> list[Eqn]:
@@ -97,12 +97,12 @@ def _factored_solve(eqn: Eqn) -> list[Eqn]:
     below = {**how, "lower": True, "unit_diagonal": True}
     above = {**how, "lower": False, "unit_diagonal": False}
     if turned:
-        inside = write(triangular_solve, factors, b, **above)
-        found = write(triangular_solve, factors, inside, **below)
+        inside = write.new(triangular_solve, factors, b, **above)
+        found = write.new(triangular_solve, factors, inside, **below)
         last = _rows_taken(write, found, _inverse(write, order))
-        return write.last(out, reshape, last, shape=out.aval.shape)
-    inside = write(triangular_solve, factors, _rows_taken(write, b, order), **below)
-    return write.last(out, triangular_solve, factors, inside, **above)
+        return write.define(out, reshape, last, shape=out.aval.shape)
+    inside = write.new(triangular_solve, factors, _rows_taken(write, b, order), **below)
+    return write.define(out, triangular_solve, factors, inside, **above)
 
 
 def _inverse(write: EquationWriter, order: Atom) -> Var:
@@ -110,8 +110,8 @@ def _inverse(write: EquationWriter, order: Atom) -> Var:
     shape = order.aval.shape
     dims = [Dim(i) for i in range(len(shape))]
     index_map = IndexMap(shape, shape, (*dims[:-1], Load(0, dims)))
-    places = write(iota, shape=shape, dtype=dtypes.int32, axis=len(shape) - 1)
-    return write(reindex_reduce, places, order, map=index_map, op="add")
+    places = write.new(iota, shape=shape, dtype=dtypes.int32, axis=len(shape) - 1)
+    return write.new(reindex_reduce, places, order, map=index_map, op="add")
 
 
 def _rows_taken(write: EquationWriter, x: Atom, rows: Atom) -> Var:
@@ -120,35 +120,35 @@ def _rows_taken(write: EquationWriter, x: Atom, rows: Atom) -> Var:
     dims = [Dim(i) for i in range(len(lead) + 2)]
     read = (*dims[: len(lead)], Load(0, dims[: len(lead) + 1]), dims[-1])
     index_map = IndexMap((*lead, rows.aval.shape[-1], n), x.aval.shape, read)
-    return write(reindex, x, rows, map=index_map, fill=number(0, x.aval.dtype))
+    return write.new(reindex, x, rows, map=index_map, fill=number(0, x.aval.dtype))
 
 
 def _transposed(write: EquationWriter, x: Atom) -> Var:
     """Matrices transposed; those of one row or column lie as they did."""
     *lead, m, n = x.aval.shape
     if 1 in (m, n):
-        return write(reshape, x, shape=(*lead, n, m))
+        return write.new(reshape, x, shape=(*lead, n, m))
     axes = range(len(lead))
-    return write(transpose, x, perm=(*axes, len(lead) + 1, len(lead)))
+    return write.new(transpose, x, perm=(*axes, len(lead) + 1, len(lead)))
 
 
 def _is_lower(write: EquationWriter, x: Atom, diagonal: int = 0) -> Var:
     """Which elements of matrices are not above a diagonal."""
     shape, last = x.aval.shape, x.aval.ndim - 1
     row, column = (
-        write(iota, shape=shape, dtype=dtypes.int32, axis=axis) for axis in (last - 1, last)
+        write.new(iota, shape=shape, dtype=dtypes.int32, axis=axis) for axis in (last - 1, last)
     )
     if diagonal:
-        row = write(add, row, number(diagonal, dtypes.int32))
-    return write(ge, row, column)
+        row = write.new(add, row, number(diagonal, dtypes.int32))
+    return write.new(ge, row, column)
 
 
 def _or_nan(write: EquationWriter, x: Atom, failed: Atom) -> Var:
     """Matrices, with NaN in place of those of which a library gave a number that is not 0."""
-    wrong = write(ne, failed, number(0, dtypes.int32))
+    wrong = write.new(ne, failed, number(0, dtypes.int32))
     dims = tuple(range(failed.aval.ndim))
-    everywhere = write(broadcast_in_dim, wrong, shape=x.aval.shape, dims=dims)
-    return write(select_n, everywhere, x, number(np.nan, x.aval.dtype))
+    everywhere = write.new(broadcast_in_dim, wrong, shape=x.aval.shape, dims=dims)
+    return write.new(select_n, everywhere, x, number(np.nan, x.aval.dtype))
 
 
 #: What writes an operation in another form, or leaves it.

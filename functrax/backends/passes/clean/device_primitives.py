@@ -14,13 +14,12 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from functrax.core.errors.source import SourceLine
-from functrax.core.ir.jaxpr import Atom, Eqn, Literal, Var
+from functrax.core.ir.jaxpr import Literal
 from functrax.core.prims import matrix_values as values
 from functrax.core.prims.factorisations import qr
 from functrax.core.prims.fourier import fft
 from functrax.core.prims.matrices import ACCEPTS
-from functrax.core.tracing.primitive import Avals, Opaque, Primitive
+from functrax.core.tracing.primitive import Avals, Opaque
 from functrax.core.types import dtypes
 from functrax.core.types.aval import ShapedArray
 
@@ -144,31 +143,6 @@ unscaled_inverse_fft = UnscaledInverse()
 cholesky_attempt, linear_solve_attempt = CholeskyAttempt(), SolveAttempt()
 lu_of_transposed, row_exchanges = TransposedLU(), RowExchanges()
 qr_of_transposed = TransposedQR()
-
-
-class EquationWriter:
-    """Writes equations that stand for one line of the user's."""
-
-    def __init__(self, source: SourceLine | None) -> None:
-        self.source = source
-        self.eqns: list[Eqn] = []
-
-    def __call__(self, primitive: Primitive, *operands: Atom, **params: Any) -> Var:
-        """Write an equation with one result; the result."""
-        (out,) = self.several(primitive, *operands, **params)
-        return out
-
-    def several(self, primitive: Primitive, *operands: Atom, **params: Any) -> list[Var]:
-        """Write an equation; its results."""
-        avals = primitive.infer(tuple([x.aval for x in operands]), params)
-        outs = [Var(a) for a in (avals if isinstance(avals, tuple) else (avals,))]
-        self.eqns.append(Eqn(primitive, operands, outs, params, self.source))
-        return outs
-
-    def last(self, out: Var, primitive: Primitive, *operands: Atom, **params: Any) -> list[Eqn]:
-        """Write the equation that defines ``out``; all equations."""
-        self.eqns.append(Eqn(primitive, operands, (out,), params, self.source))
-        return self.eqns
 
 
 def number(value: Any, dtype: np.dtype[Any]) -> Literal:

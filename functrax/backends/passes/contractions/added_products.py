@@ -31,7 +31,7 @@ from functrax.backends.passes.contractions.product_sums import (
     equation_of,
     sum_of,
 )
-from functrax.backends.passes.contractions.writer import EquationWriter
+from functrax.backends.passes.contractions.writer import ViewWriter
 from functrax.backends.passes.fusion.kernel_groups import moved_ns, nbytes
 from functrax.backends.passes.groups import contraction
 from functrax.backends.passes.inner import with_bodies, with_eqns
@@ -178,7 +178,7 @@ def _most(terms: Sequence[tuple[Any, AddedTerm]]) -> list[AddedTerm]:
     return max(classes.values(), key=len, default=[])
 
 
-def _in_order(writer: EquationWriter, side: SumSide, axes: Shape) -> Atom:
+def _in_order(writer: ViewWriter, side: SumSide, axes: Shape) -> Atom:
     """The array of a side, whose axes are dims, with these in another order."""
     order, value = side.axes, side.value
     if order == axes:
@@ -187,7 +187,7 @@ def _in_order(writer: EquationWriter, side: SumSide, axes: Shape) -> Atom:
 
 
 def _with_rest(
-    writer: EquationWriter,
+    writer: ViewWriter,
     value: Atom,
     terms: Sequence[Atom],
     found: Sequence[AddedTerm],
@@ -202,7 +202,7 @@ def _with_rest(
 
 
 def _product(
-    writer: EquationWriter, found: ProductSum, sides: Sequence[SumSide], like: AddedTerm
+    writer: ViewWriter, found: ProductSum, sides: Sequence[SumSide], like: AddedTerm
 ) -> Var:
     """Write a sum over other sides, of the shape of a term."""
     out = Var(like.eqn.outvars[0].aval)
@@ -228,7 +228,7 @@ def _shared(program: _Program, root: Eqn, terms: list[Atom]) -> list[Eqn] | None
         return None
     if not program.rewrites.allow(f"{len(found)} products with a side in common", root):
         return None
-    writer = EquationWriter(root.source)
+    writer = ViewWriter(root.source)
     axes, total = own.axes, None
     for term in found:
         side = _in_order(writer, term.sides[0], axes)
@@ -258,7 +258,7 @@ def _joined(program: _Program, root: Eqn, terms: list[Atom]) -> list[Eqn] | None
         return None
     first = found[0]
     (d,) = first.found.summed
-    writer = EquationWriter(first.eqn.source)
+    writer = ViewWriter(first.eqn.source)
     sides = []
     for n, side in enumerate(first.sides):
         parts = [_in_order(writer, term.sides[n], side.axes) for term in found]

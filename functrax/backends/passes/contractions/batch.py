@@ -28,7 +28,7 @@ from functrax.backends.passes.contractions.product_sums import (
     equation_of,
     sum_of,
 )
-from functrax.backends.passes.contractions.writer import EquationWriter
+from functrax.backends.passes.contractions.writer import ViewWriter
 from functrax.backends.passes.groups import contraction
 from functrax.backends.passes.inner import with_bodies, with_eqns
 from functrax.backends.passes.rewrites import Rewrites
@@ -192,7 +192,7 @@ class _Schedule:
 def _merged(mine: _Class) -> list[Eqn]:
     """One product with a dim for the products, and its parts."""
     first, number, k = mine.first, len(mine.members), mine.key.varying
-    writer = EquationWriter(first.source)
+    writer = ViewWriter(first.source)
     found, d = mine.members[first].with_dim(number)
     side = found.sides[k]
     if mine.stride is not None and mine.key.steps:
@@ -208,7 +208,7 @@ def _merged(mine: _Class) -> list[Eqn]:
     found = replace(found.with_side(k, side), kept=((d,), *found.kept))
     eqns = [*writer.eqns, equation_of(found, whole, first.params["name"], first.source)]
     for i, eqn in enumerate(mine.members):
-        part = EquationWriter(first.source)
+        part = ViewWriter(first.source)
         start, limit = (i, *[0] * out.ndim), (i + 1, *out.shape)
         row = part.new(slice_, whole, start=start, limit=limit, strides=(1,) * whole.aval.ndim)
         part.new(reshape, row, shape=out.shape)

@@ -31,7 +31,7 @@ from functrax.backends.passes.contractions.terms import (
     is_part_of_sides,
     read_through,
 )
-from functrax.backends.passes.contractions.writer import EquationWriter
+from functrax.backends.passes.contractions.writer import ViewWriter
 from functrax.backends.passes.groups import contraction, grouped
 from functrax.core.errors.source import SourceLine
 from functrax.core.index.expr import Dim, as_expr
@@ -58,7 +58,7 @@ class PairSide(NamedTuple):
     distinct: int
 
 
-class Pairs(EquationWriter):
+class Pairs(ViewWriter):
     """Writes the equations of one sum.
 
     Args:

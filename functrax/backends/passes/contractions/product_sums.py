@@ -18,7 +18,7 @@ import math
 
 from functrax.backends.passes.contractions.layouts import Shape, identity
 from functrax.backends.passes.contractions.terms import composed, fills_zeros
-from functrax.backends.passes.contractions.writer import EquationWriter
+from functrax.backends.passes.contractions.writer import ViewWriter
 from functrax.backends.passes.groups import contraction, grouped
 from functrax.core.errors.source import SourceLine
 from functrax.core.index.expr import Condition, Dim, IndexExpr
@@ -218,7 +218,7 @@ def equation_of(found: ProductSum, out: Var, name: str, source: SourceLine | Non
     order = [d for dims in found.kept for d in dims] + list(found.summed)
     domain = tuple([found.extents[d] for d in order])
     names = {d: Dim(place) for place, d in enumerate(order)}
-    writer = EquationWriter(source)
+    writer = ViewWriter(source)
     values: list[Atom] = []
     for side in found.sides:
         exprs = tuple([expr.substitute(names) for expr in side.exprs])

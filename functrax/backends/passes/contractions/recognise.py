@@ -41,7 +41,7 @@ from functrax.backends.passes.contractions.terms import (
     is_part_of_sides,
     of_arrays,
 )
-from functrax.backends.passes.contractions.writer import EquationWriter
+from functrax.backends.passes.contractions.writer import ViewWriter
 from functrax.backends.passes.groups import contraction, grouped
 from functrax.backends.passes.inner import with_bodies, with_eqns
 from functrax.backends.passes.rewrites import Rewrites
@@ -266,7 +266,7 @@ class _Recognition:
             return None
         if math.prod(inverse.domain) > MOST_PLACES * x.aval.size or x.aval.dtype == np.bool_:
             return None
-        writer = EquationWriter(eqn.source)
+        writer = ViewWriter(eqn.source)
         terms = writer.view(x, IndexMap(inverse.domain, x.aval.shape, inverse.exprs))
         axes = tuple(range(inverse.kept, len(inverse.domain)))
         total = writer.view(writer.new(reduce_sum, terms, axes=axes), inverse.after)

@@ -33,7 +33,7 @@ from functrax.backends.passes.contractions.product_sums import (
     sum_of,
 )
 from functrax.backends.passes.contractions.terms import composed
-from functrax.backends.passes.contractions.writer import EquationWriter
+from functrax.backends.passes.contractions.writer import ViewWriter
 from functrax.backends.passes.fusion.contraction_groups import LOOPED, contraction_kernels_take
 from functrax.backends.passes.fusion.kernel_groups import moved_ns
 from functrax.backends.passes.groups import contraction
@@ -174,7 +174,7 @@ class _Repeats:
 
     def _add_up(self, total: Var, x: Atom, axis: int, r: int, source: SourceLine | None) -> None:
         """Write the sums of ``r`` neighbours along an axis."""
-        writer = EquationWriter(source)
+        writer = ViewWriter(source)
         value: Atom | None = None
         for k in range(r):
             exprs = tuple([Dim(d) - (k if d == axis else 0) for d in range(x.aval.ndim)])

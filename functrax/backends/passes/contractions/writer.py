@@ -1,39 +1,18 @@
-"""Writes equations of passes over sums of products, equal ones once.
+"""Writes equations of passes over sums of products, views among them.
 
-Start at :class:`EquationWriter`.
+Start at :class:`ViewWriter`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 from functrax.backends.passes.contractions.terms import step_of
-from functrax.core.errors.source import SourceLine
+from functrax.backends.passes.writer import EquationWriter
 from functrax.core.index.map import IndexMap
-from functrax.core.ir.jaxpr import Atom, Eqn, Var
-from functrax.core.tracing.primitive import Primitive
+from functrax.core.ir.jaxpr import Atom
 
 
-class EquationWriter:
-    """Writes equations one after the other.
-
-    Args:
-      source: the user's line.
-
-    Attributes:
-      eqns: what was written so far.
-    """
-
-    def __init__(self, source: SourceLine | None) -> None:
-        self.source = source
-        self.eqns: list[Eqn] = []
-        self._known: dict[Any, Var] = {}
-
-    def new(self, primitive: Primitive, *operands: Atom, **params: Any) -> Var:
-        """The result of an equation, of the type that follows from its operands."""
-        aval = primitive.infer(tuple([x.aval for x in operands]), params)
-        return self.add(primitive, operands, params, aval)
+class ViewWriter(EquationWriter):
+    """Writes equations, views of values too."""
 
     def view(self, x: Atom, view: IndexMap) -> Atom:
         """A value through a view."""
@@ -41,19 +20,3 @@ class EquationWriter:
         if step is None:
             return x
         return self.add(step[0], (x,), dict(step[1]), x.aval.update(shape=view.domain))
-
-    def add(
-        self, primitive: Primitive, operands: Sequence[Atom], params: dict[str, Any], aval: Any
-    ) -> Var:
-        """The result of an equation, of a given type."""
-        key = (primitive, tuple(operands), tuple(params.items()))
-        found = self._known.get(key)
-        if found is None:
-            found = self._known[key] = Var(aval)
-            self.eqns.append(Eqn(primitive, operands, (found,), params, self.source))
-        return found
-
-    def giving(self, out: Var) -> list[Eqn]:
-        """All equations, of which the last one defines ``out``."""
-        last = self.eqns.pop()
-        return [*self.eqns, Eqn(last.primitive, last.invars, (out,), last.params, self.source)]

@@ -63,7 +63,8 @@ def test_packages_are_looked_through_after_what_the_loader_knows(
 
 
 def test_a_driver_without_libraries_has_none() -> None:
-    table = Table(SimulatedDriver().table.addresses)
+    driver = SimulatedDriver()  # which lives as long as its functions
+    table = Table(driver.table.addresses)
     assert libraries_of(table).library("cufft") == "there is no cuFFT beside this driver"
 
 

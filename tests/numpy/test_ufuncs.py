@@ -235,7 +235,7 @@ def test_floats_come_apart_and_together(strict):
         )
     with Override("strict", strict):
         mantissa, exponent = jnp.frexp(x)
-        if not strict and functrax.config.backend == "llvm":  # subnormal numbers count as zeros
+        if not strict and functrax.config.backend in ("auto", "llvm"):  # subnormal ones are zeros
             x[4:6] = [0, -0.0]
         np.testing.assert_array_equal(np.asarray(jnp.ldexp(mantissa, exponent)), x)
         fraction, whole = map(np.asarray, jnp.modf(x))

@@ -71,8 +71,8 @@ PyTypeObject made_type() {
 // Whether operations of a setting read a raw value as it is: arrays of the host, which a GPU's
 // programs copy, and for these its own.
 bool takes(PyObject* setting, PyObject* raw) {
-  if (cuda::is_array(raw)) return slot(setting, python.setting_on_host) == Py_False;
-  return buffer::is_plain(raw);
+  if (buffer::is_plain(raw)) return true;
+  return cuda::is_array(raw) && slot(setting, python.setting_on_host) == Py_False;
 }
 
 // An operand of an operation that Python records; false with an error set.

@@ -47,9 +47,7 @@ def uses_libraries() -> bool:
 
     Not in strict mode, which has the bits of the host's functions.
     """
-    wanted = options.cuda_libraries
-    chosen = wanted == "on" or (wanted == "simulated" and table().is_simulated)
-    return chosen and not strict_was_chosen()
+    return not strict_was_chosen() and table().has_switched_on(options.cuda_libraries)
 
 
 def count() -> int:

@@ -24,7 +24,7 @@ from functrax.backends.targets.nvptx import target_of
 from functrax.core.arrays.array import Borrowed
 from functrax.core.arrays.dlpack import CUDA, MEMORY, GpuMemory
 from functrax.core.ir.jaxpr import Jaxpr
-from functrax.core.options.config import compile_context, state as options, strict_was_chosen
+from functrax.core.options.config import compile_context, strict_was_chosen
 from functrax.core.process.gc_pause import paused
 from functrax.core.tracing.primitive import Primitive
 from functrax.core.tracing.trace import current_source
@@ -105,7 +105,7 @@ class CudaDevice(Device):
 
     def _compile_one(self, jaxpr: Jaxpr) -> Executable:
         """A program of one operation, with the bits that it has where it is recorded."""
-        return self.compile(jaxpr) if options.strict else compile_rounded(self, jaxpr)
+        return compile_rounded(self, jaxpr)
 
     def compiled(self, jaxpr: Jaxpr) -> CompiledProgram:
         """A program compiled, with all that is known about it; remembered on the program."""

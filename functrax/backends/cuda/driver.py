@@ -205,6 +205,10 @@ class Table:
         """Call a function; the error's number."""
         return self._functions[name](*arguments)
 
+    def has_switched_on(self, choice: str) -> bool:
+        """Whether an option, "off", "simulated" or "on", is on for this driver."""
+        return choice == "on" or (choice == "simulated" and self.is_simulated)
+
     def error_text(self, error: int) -> str:
         """What the driver says of an error's number."""
         text = ctypes.c_char_p()

@@ -99,9 +99,7 @@ def graph_parts(
 
 def gpu_decides(table: api.Table) -> bool:
     """Whether loops and branches are conditional nodes, as driver and options have it."""
-    chosen = options.cuda_conditional_nodes
-    agrees = chosen == "on" or (chosen == "simulated" and table.is_simulated)
-    return table.has_conditions and agrees
+    return table.has_conditions and table.has_switched_on(options.cuda_conditional_nodes)
 
 
 def loop_copies(target: Target) -> LoopCopies:

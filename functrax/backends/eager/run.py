@@ -385,14 +385,9 @@ def _known(found: Cut) -> tuple[tuple[Any, ...], Any]:
 
 def _new_program(found: Cut, key: tuple[Any, ...]) -> Executable:
     global _operations
-    device = found.setting.device
-    if options.strict:
-        executable = device.compile(program(found))
-    elif found.setting.on_host:
-        executable = _compile_one(program(found))
-    else:
-        executable = compile_rounded(device, program(found))
-    _programs[key] = executable
+    jaxpr, setting = program(found), found.setting
+    made = _compile_one(jaxpr) if setting.on_host else compile_rounded(setting.device, jaxpr)
+    executable = _programs[key] = made
     _operations += len(found.signatures)
     return executable
 

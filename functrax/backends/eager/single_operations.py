@@ -27,7 +27,7 @@ from functrax.backends.reference.deferred import Deferred, defer
 from functrax.backends.reference.reference_device import rule_of
 from functrax.backends.runtime.subnormals import in_mode
 from functrax.core.ir.jaxpr import Atom, Eqn, Jaxpr, Literal, Var
-from functrax.core.options.config import Override, compile_context
+from functrax.core.options.config import Override, compile_context, state as options
 from functrax.core.prims.arithmetic import mul
 from functrax.core.prims.control import Choice, LoopPrimitive
 from functrax.core.prims.cumulative import Cumulative
@@ -106,7 +106,12 @@ def rounded(device: Device) -> Iterator[None]:
 
 
 def compile_rounded(device: Device, jaxpr: Jaxpr) -> Executable:
-    """A program of operations outside of ``jit``: each has the bits that it has by itself."""
+    """A program of operations outside of ``jit``: each has the bits that it has by itself.
+
+    Those of the strict mode are what they are.
+    """
+    if options.strict:
+        return device.compile(jaxpr)
     with rounded(device):
         return device.compile(jaxpr)
 
@@ -151,7 +156,7 @@ def _input(x: Any, inputs: list[Any]) -> Description:
 
 @functools.lru_cache(maxsize=4096)
 def _executable(
-    description: Description, compile_: Callable[[Jaxpr], Executable], options: tuple[Any, ...]
+    description: Description, compile_: Callable[[Jaxpr], Executable], context: tuple[Any, ...]
 ) -> Executable | None:
     """The program of an operation made callable; None if the compiler has no code for it.
 

@@ -6,7 +6,6 @@ import ctypes
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -71,9 +70,9 @@ def test_a_driver_without_libraries_has_none() -> None:
 def test_libraries_are_asked_by_default_on_a_simulated_gpu_alone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    for is_simulated in (False, True):
-        wanted = {"off": False, "simulated": is_simulated, "on": True}
-        driver = SimpleNamespace(is_simulated=is_simulated)
+    simulated = SimulatedDriver().table
+    for driver in (Table(simulated.addresses, object()), simulated):
+        wanted = {"off": False, "simulated": driver is simulated, "on": True}
         monkeypatch.setattr(choice, "table", lambda driver=driver: driver)
         for value, used in wanted.items():
             with Override("cuda_libraries", value):
